@@ -145,7 +145,7 @@ def _wait_for_torch(torch: ModuleType) -> None:
         for index in range(backend.device_count()):
             if kind != "cuda" or _is_cuda_device_in_use(torch, index):
                 backend.synchronize(index)
-    # Metal does not say whether it is in use; waiting for an idle device is quick and initializes little.
+    # Metal does not report whether it is in use; waiting for an idle device is quick and initializes little.
     metal = getattr(getattr(torch, "backends", None), "mps", None)
     if metal is not None and metal.is_available():
         torch.mps.synchronize()

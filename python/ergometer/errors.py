@@ -1,4 +1,4 @@
-"""The exceptions of Ergometer. Each has a `message` (what happened) and a `hint` (what to do about it)."""
+"""The exceptions of Ergometer. Each has a `message` (what happened) and a `hint` (how to fix it)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ErgometerError(Exception):
 
     Args:
         message: What happened.
-        hint: What to do about it, if known.
+        hint: How to fix it, if known.
 
     >>> str(ErgometerError("the monitor was not started", hint="call start()"))
     'the monitor was not started. hint: call start()'

@@ -142,7 +142,7 @@ class Measurement(Window):
 
     @property
     def missing(self) -> str | None:
-        """Why the energy is unknown, and what to do about it; None if it is known."""
+        """Why the energy is unknown, with a hint; None if it is known."""
         settled = self._settle()
         if settled.total is not None and settled.total.joules is not None:
             return None
@@ -239,7 +239,7 @@ class Measurement(Window):
             power = quantity(_power(energy.joules, self.seconds), "W")
             provenance = energy.provenance or ""
             if provenance == "measured" and not energy.summed:
-                provenance += ", part of another"
+                provenance += ", included in another row"
             rows.append((name, energy_text, power, provenance, energy.method or energy.missing or ""))
         lines = [f"<caption>{escape(str(self))}</caption>", _row("th", headings), *(_row("td", row) for row in rows)]
         notes = "".join(f"<p>note: {escape(note)}</p>" for note in self.notes)

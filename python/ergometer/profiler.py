@@ -1,4 +1,4 @@
-"""`Profiler`: a drop-in replacement for the profiler of JAX kernel autotuners, without TensorFlow."""
+"""`Profiler`: a drop-in replacement for the profiler of the JAX autotuner `ejkernel`, without TensorFlow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-//! Turns errors of the crates into Python exceptions, with hints in the words of Python.
+//! Turns errors of the crates into Python exceptions, with hints formatted for Python.
 
 use std::io;
 

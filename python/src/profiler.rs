@@ -12,7 +12,7 @@ use crate::error::{ProfilingError, exception};
 use crate::interruptible::interruptible;
 use crate::trace::Trace;
 
-/// Whether the result may be wrong because of it, and the text of a warning.
+/// A warning: whether the result may be wrong, and the text.
 type WarningText = (bool, String);
 
 /// Computes times of events and functions.

@@ -281,8 +281,8 @@ def test_packed_numbers_are_unpacked_exactly(open_page, page_file, long_page_fil
     # The first requests are the same on both pages; on the long page their numbers are packed.
     short, long = open_page(hash="#request=117"), open_page(path=long_page_file, hash="#request=117")
     assert domain(long, "timeline") == pytest.approx(domain(short, "timeline"), abs=1e-6)
-    told = [page.locator("#timeline .tooltip").inner_text() for page in (short, long)]
-    assert told[0] == told[1]
+    tooltips = [page.locator("#timeline .tooltip").inner_text() for page in (short, long)]
+    assert tooltips[0] == tooltips[1]
     expect(long.get_by_role("button", name="Show all 20,000")).to_be_visible()
     assert long.evaluate("window.ergometer.showRequest(19999)")
     expect(long.locator("#timeline .tooltip .head")).to_have_text(re.compile(" 19999$"))

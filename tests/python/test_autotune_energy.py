@@ -17,7 +17,7 @@ def has_sensor() -> bool:
 
 
 def test_energy_uses_the_shared_meter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sensors are probed once, and a child forked meanwhile knows about the meter."""
+    """Sensors are probed once, and a child that is forked meanwhile abandons the meter."""
     made: list[bool] = []
     make = _native.Meter
 

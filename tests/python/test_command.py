@@ -78,8 +78,8 @@ def test_ctrl_c_in_a_run_keeps_the_results(tmp_path):
     runs, log = tmp_path / "runs", tmp_path / "log"
     arguments = ["profile", *endless, "--duration", "10m", "--idle", "0s", "--output-dir", runs]
     # The command would block on a full pipe that is never read.
-    with log.open("w") as said:
-        run = start(*arguments, stdout=subprocess.DEVNULL, stderr=said)
+    with log.open("w") as log_file:
+        run = start(*arguments, stdout=subprocess.DEVNULL, stderr=log_file)
     try:
         # The journal has every finished query.
         wait_for(

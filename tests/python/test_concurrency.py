@@ -121,13 +121,13 @@ def test_the_next_read_after_ctrl_c_is_complete(long_trace, autotune_trace):
 
 def test_a_custom_signal_handler_can_let_the_call_continue(long_trace):
     script = """
-        heard = []
-        signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+        received = []
+        signal.signal(signal.SIGINT, lambda number, frame: received.append(number))
         is_about_to_read.set()
         lengths = []
-        while not heard and len(lengths) < 50:
+        while not received and len(lengths) < 50:
             lengths.append(len(ergometer.read_trace(sys.argv[1])))
-        print(heard == [signal.SIGINT], set(lengths) == {int(sys.argv[2])})
+        print(received == [signal.SIGINT], set(lengths) == {int(sys.argv[2])})
     """
     events = len(ergometer.read_trace(long_trace))
     assert run_python(INTERRUPT + textwrap.dedent(script), long_trace, events) == "True True\n"

@@ -159,7 +159,7 @@ with ergometer.measure("parent") as m:
             code = 1
         os._exit(code)
     os.close(writable)
-    heard = b""
+    received = b""
     while True:
         ready, _, _ = select.select([readable], [], [], 60)
         if not ready:
@@ -168,8 +168,8 @@ with ergometer.measure("parent") as m:
         some = os.read(readable, 4096)
         if not some:
             break
-        heard += some
-    print(heard.decode(), end="")
+        received += some
+    print(received.decode(), end="")
 print("parent: joules", m.joules is not None)
 print("child exit", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """

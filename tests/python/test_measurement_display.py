@@ -70,7 +70,7 @@ def test_html_escapes_names() -> None:
     shown = measurement("<b>", energy("all", 812.0, 9.2, notes=["a < b"]), energy("gpu:0", 812.0, 9.2), MEMORY)
     html = shown._repr_html_()
     assert "<b>" not in html and "&lt;b&gt;" in html and "a &lt; b" in html
-    assert "part of another" in html
+    assert "included in another row" in html
 
 
 def test_to_dict_has_every_value() -> None:

@@ -1,4 +1,4 @@
-"""Saved runs: the tables of `load_run` equal what datasets, pyarrow and others read."""
+"""Saved runs: the tables of `load_run` equal those of datasets, pyarrow and others."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ def damage_of_a_stat(path):
             trace.events()
         except TraceError:
             return data
-    raise AssertionError("no byte of it does that")
+    raise AssertionError("no changed byte damages only the stats")
 
 
 def test_lenient_leaves_out_damaged_stats():

@@ -36,9 +36,9 @@ impl PowerCurve {
             let sessions: BTreeSet<u32> =
                 telemetry.channels.iter().filter(of_device).map(|found| found.session).collect();
             for session in sessions {
-                // The best signal of the session; of two sensors of one kind the first.
+                // The best signal of the session, from the first sensor that has it.
                 let best = SIGNALS.into_iter().find_map(|signal| {
-                    telemetry.of(signal).filter(of_device).find(|channel| channel.session == session)
+                    telemetry.channels_with(signal).filter(of_device).find(|channel| channel.session == session)
                 });
                 let Some(channel) = best else { continue };
                 let curve = curves.entry((device.clone(), scope.clone())).or_insert_with(|| Self {
@@ -104,7 +104,7 @@ impl PowerCurve {
         let mut kept = Vec::with_capacity(most);
         for start in (0..count).step_by(length) {
             let places = start..(start + length).min(count);
-            // A gap stays a gap where it is all there is; else it would hide the peak beside it.
+            // Gaps are kept only in intervals without other readings; otherwise they would hide a peak.
             let known: Vec<usize> = places.clone().filter(|place| !self.watts[*place].is_nan()).collect();
             let places = if known.is_empty() { places.take(1).collect() } else { known };
             let by_watts = |one: &usize, other: &usize| self.watts[*one].total_cmp(&self.watts[*other]);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn thinning_keeps_the_peaks() {
+    fn thinning_keeps_peaks() {
         let mut watts = vec![100.0; 10_000];
         (watts[777], watts[8_123]) = (700.0, 5.0);
         let thin = curve(&watts).thinned(100);

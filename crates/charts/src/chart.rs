@@ -37,8 +37,8 @@ pub struct Panel {
 pub struct Axis {
     /// The quantity on this axis.
     pub label: String,
-    /// The unit of the values; empty for none. Tick labels may use a multiple of it (`ms` for `s`), and the axis label names
-    /// that multiple.
+    /// The unit of the values; empty for none. Tick labels may use a multiple of it (`ms` for `s`), and the axis label
+    /// names that multiple.
     pub unit: String,
     /// How values map to positions.
     pub scale: Scale,

@@ -27,7 +27,7 @@
 //! ```
 //!
 //! A chart describes its data in the units of its axes, not in pixels. The same chart can be a still picture or an
-//! interactive chart on a page. This crate knows nothing about runs and traces. It escapes all text, so labels cannot
+//! interactive chart on a page. This crate does not depend on runs or traces. It escapes all text, so labels cannot
 //! inject markup or scripts.
 
 mod chart;

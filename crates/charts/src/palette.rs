@@ -1,8 +1,8 @@
 //! The colours of each theme, as `#rrggbb`.
 //!
-//! The eight series colours are those of Okabe and Ito (2008), which people with common colour blindness can tell apart.
-//! On white, the bright ones are darkened. Every colour has a contrast of at least 3:1 against the background, text at
-//! least 4.5:1 (WCAG 2.1, 1.4.11 and 1.4.3).
+//! The eight series colours are those of Okabe and Ito (2008), which people with common colour blindness can tell
+//! apart. On white, the bright ones are darkened. Every colour has a contrast of at least 3:1 against the background,
+//! text at least 4.5:1 (WCAG 2.1, 1.4.11 and 1.4.3).
 
 use crate::Hue;
 

@@ -15,7 +15,8 @@ pub(crate) fn line<S: AsRef<str>>(fields: impl IntoIterator<Item = S>) -> String
     line
 }
 
-/// Quotes a field. A field that a spreadsheet would run as a formula gets an apostrophe: names come from datasets and models.
+/// Quotes a field. A field that a spreadsheet would run as a formula gets an apostrophe: names come from datasets and
+/// models.
 fn quoted(field: &str) -> Cow<'_, str> {
     let is_formula = field.starts_with(['=', '@', '\t', '+', '-']) && field.parse::<f64>().is_err() && field != "-";
     if is_formula {

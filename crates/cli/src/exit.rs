@@ -1,4 +1,4 @@
-//! Exit codes, in one place, and failures as people see them.
+//! Exit codes, and failures with their message and hint.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use ergometer_diagnostics::{Diagnostic, Hint, Message};
 use crate::phrasing::Options;
 use crate::screen::Screen;
 
-/// What `ergo` exits with.
+/// The exit codes of `ergo`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// The command succeeded.

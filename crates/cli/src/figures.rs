@@ -1,5 +1,6 @@
 //! Parses and formats numbers: durations, sizes, windows, watts, and joules with their interval.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use ergometer_telemetry::Estimate;
@@ -83,13 +84,28 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
 pub(crate) fn parse_window(text: &str) -> Result<Window, String> {
     let wrong = || format!("`{text}` is not a window: write START_US..END_US, in microseconds since the Unix epoch");
     let (start, end) = text.split_once("..").ok_or_else(wrong)?;
-    window_of(start, end).ok_or_else(wrong)?
+    parse_bounds(start, end).ok_or_else(wrong)?
 }
 
 /// Parses a window of two numbers of microseconds. `None` if they are not numbers, an error if they are reversed.
-pub(crate) fn window_of(start: &str, end: &str) -> Option<Result<Window, String>> {
+pub(crate) fn parse_bounds(start: &str, end: &str) -> Option<Result<Window, String>> {
     let at = |text: &str| Timestamp::from_micros_since_epoch(text.trim().parse().ok()?);
     Some(Window::new(at(start)?, at(end)?).map_err(|error| error.to_string()))
+}
+
+/// Parses a whole number of at least 1.
+pub(crate) fn parse_positive<N: FromStr + PartialOrd + From<u8>>(text: &str) -> Result<N, String> {
+    let number = text.trim().parse().ok().filter(|number: &N| *number >= N::from(1));
+    number.ok_or_else(|| match text.trim().parse::<u128>() {
+        Ok(1..) => format!("`{text}` is too large"),
+        _ => format!("`{text}` is not a whole number of at least 1"),
+    })
+}
+
+/// Parses a whole number from 1 to `MOST`.
+pub(crate) fn parse_up_to<const MOST: u32>(text: &str) -> Result<u32, String> {
+    let number = text.trim().parse::<u32>().ok().filter(|number| (1..=MOST).contains(number));
+    number.ok_or_else(|| format!("`{text}` is not a whole number from 1 to {MOST}"))
 }
 
 /// Parses `key=value`.

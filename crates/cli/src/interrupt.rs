@@ -52,7 +52,7 @@ impl Interrupt {
     }
 
     /// Whether the user asked to stop.
-    pub(crate) fn is_asked(&self) -> bool {
+    pub(crate) fn is_interrupted(&self) -> bool {
         self.0.lock().times > 0
     }
 

@@ -1,7 +1,7 @@
 //! The `ergo` command: parses arguments, calls the libraries, prints results and returns an exit code.
 //!
-//! Data goes to stdout, messages go to stderr. A failure is one `error:` line and, if there is something to do about it,
-//! one `hint:` line.
+//! Data goes to stdout, messages go to stderr. A failure is one `error:` line and, if there is something to do about
+//! it, one `hint:` line.
 //!
 //! ```
 //! use std::ffi::OsString;

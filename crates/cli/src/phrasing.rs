@@ -1,4 +1,4 @@
-//! Words hints for the command line. Debug builds check that every option and command in a hint exists.
+//! Formats hints for the command line. Debug builds check that every option and command in a hint exists.
 
 use ergometer_diagnostics::{CommandLine, Phrasing};
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use ergometer_diagnostics::{hint, option};
-use ergometer_telemetry::recording::{RecordingError, RecordingHandle, RecordingWriter};
+use ergometer_monitor::{RecordError, create_recording};
+use ergometer_telemetry::recording::RecordingHandle;
 use ergometer_telemetry::{Event, Sensor, Tap};
 
 use crate::exit::Failure;
@@ -17,30 +17,23 @@ impl Recorder {
     /// Creates the file. Pass the tap to the sampler.
     pub(crate) fn start(path: Option<&Path>, sensors: &[Box<dyn Sensor>]) -> Result<(Option<Tap>, Self), Failure> {
         let Some(path) = path else { return Ok((None, Self(None))) };
-        refuse_existing(path)?;
         let described = sensors.iter().map(|sensor| (sensor.info(), sensor.channels()));
-        let (tap, handle) = RecordingWriter::create(path, described).map_err(write_failure)?.into_tap();
+        let (tap, handle) = create_recording(path, described).map_err(record_failure)?.into_tap();
         Ok((Some(tap), Self(Some(handle))))
     }
 
     /// Ends the file. After an error the file is incomplete, but the readings can still be printed.
     pub(crate) fn finish(self) -> Result<(), Failure> {
-        self.0.map_or(Ok(()), |handle| handle.finish().map_err(write_failure))
+        self.0.map_or(Ok(()), |handle| handle.finish().map_err(|error| record_failure(RecordError::Write(error))))
     }
 }
 
-fn write_failure(error: RecordingError) -> Failure {
-    Failure::failed(error)
-        .hint(hint!("check free space and permissions; read the part that was written with ", option("lenient")))
-}
-
-/// Refuses to overwrite a file: repeating a command with the up key must not destroy a recording.
-fn refuse_existing(path: &Path) -> Result<(), Failure> {
-    if std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() > 0) {
-        let message = format!("{} already exists, and recordings are not overwritten", path.display());
-        return Err(Failure::usage(message).hint("choose another file name, or move this file away"));
+/// An existing file is a usage error, because another name solves it.
+pub(crate) fn record_failure(error: RecordError) -> Failure {
+    match error {
+        RecordError::FileExists(_) => Failure::usage(error),
+        RecordError::Create { .. } | RecordError::NoFreeName(_) | RecordError::Write(_) => Failure::failed(error),
     }
-    Ok(())
 }
 
 /// Prints each event of the sensors once.

@@ -1,4 +1,4 @@
-//! The embedded client: the model runs in this process, and its tokens are streamed as they are decided.
+//! The embedded client: the model runs in this process and streams its tokens.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,15 +18,15 @@ use super::{
 };
 
 const REQUEST_PARAMETERS: &[(&str, &str)] = &[
-    ("temperature", "0 takes the likeliest token (0)"),
-    ("top_p", "of the likeliest tokens that together have this probability"),
-    ("top_k", "of this many likeliest tokens"),
-    ("stop", "ends the answer before this text; a JSON list for several"),
+    ("temperature", "sampling temperature; 0 always chooses the most likely token (0)"),
+    ("top_p", "sample from the most likely tokens that together have this probability"),
+    ("top_k", "sample from this many most likely tokens"),
+    ("stop", "end the answer before this text; a JSON list for several texts"),
 ];
 
 pub(super) const INFO: ClientInfo = ClientInfo {
     id: "embedded",
-    description: "a Llama model on this machine's processor, in this process; tiny and small are inside the program",
+    description: "a Llama model in this process, on the CPU; the models tiny and small are built in",
     parameters: &[],
     request_parameters: REQUEST_PARAMETERS,
 };
@@ -135,7 +135,7 @@ impl Client for Embedded {
                 earlier.iter().map(|turn| Exchange { user: &turn.problem, assistant: &turn.answer }).collect();
             let conversation = Conversation { system: system.as_deref(), before: &before, user: &problem };
             let prompt = model.encode_conversation(&conversation)?;
-            // A receiver that is gone means that the request was given up.
+            // The receiver is dropped when the request is cancelled.
             let goes_on = || !sender.is_closed();
             let generated = model.generate_while(&prompt, &sampling, &goes_on, &mut |piece| match sender
                 .send((anchor.now(), piece.to_owned()))
@@ -143,7 +143,7 @@ impl Client for Embedded {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
             })?;
-            // Where other threads help, the time of this one is not the time it took.
+            // With several threads, the CPU time of this one is not the whole CPU time.
             let ended = thread_time().filter(|_| !model.info().is_parallel);
             let processor_time = started.zip(ended).map(|(started, ended)| ended - started);
             Ok::<_, GenerateError>((generated, processor_time))
@@ -196,8 +196,8 @@ fn thread_time() -> Option<Seconds> {
     Some(Seconds::from_nanos(time.tv_sec.checked_mul(1_000_000_000)?.checked_add(time.tv_nsec)?))
 }
 
-/// What the parameters ask for. The seed of a request depends on its query alone, so that the order of sending does not
-/// change what is said.
+/// The sampling options of a request. Its seed depends only on its query, so that the order of requests does not change
+/// the answers.
 fn sampling(common: &RequestOptions, max_tokens: Option<u64>, index: u64) -> Result<Sampling, ClientError> {
     let mut sampling =
         Sampling { seed: common.seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15), ..Sampling::default() };

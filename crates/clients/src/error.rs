@@ -58,8 +58,8 @@ pub struct RequestError {
     pub hint: Option<Hint>,
     /// How long the server asks the client to wait before a retry.
     pub retry_after: Option<Duration>,
-    /// Whether the request was lost because the server closed an idle connection at the same moment. Such a request is sent
-    /// again even when retries are off.
+    /// Whether the request was lost because the server closed an idle connection at the same moment. Such a request is
+    /// sent again even when retries are off.
     pub is_stale: bool,
 }
 

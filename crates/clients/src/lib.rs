@@ -82,7 +82,8 @@ pub trait Client: Send + Sync {
     /// Loads the model and checks the options shared by all requests.
     async fn prepare(&self, common: &RequestOptions) -> Result<ModelFacts, ClientError>;
 
-    /// Sends one request and writes the answer into `transcript` as it arrives. Dropping the future cancels the request.
+    /// Sends one request and writes the answer into `transcript` as it arrives. Dropping the future cancels the
+    /// request.
     async fn stream(
         &self,
         request: &Request<'_>,
@@ -90,8 +91,8 @@ pub trait Client: Send + Sync {
         transcript: &mut Transcript,
     ) -> Result<(), RequestError>;
 
-    /// Counts the tokens of a request and of the parts of its answer with the server's tokenizer; `None` when the server
-    /// has no tokenizer endpoint. Called after the run, never during a measurement.
+    /// Counts the tokens of a request and of the parts of its answer with the server's tokenizer; `None` when the
+    /// server has no tokenizer endpoint. Called after the run, never during a measurement.
     async fn count(&self, _request: &Request<'_>, _answer: &[&str]) -> Option<Usage> {
         None
     }
@@ -155,11 +156,11 @@ pub struct EarlierTurn {
 /// One request.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// The request's number in the run; `None` for a request outside the run. It is sent as the request id, so that server
-    /// logs can be joined with the run.
+    /// The request's number in the run; `None` for a request outside the run. It is sent as the request id, so that
+    /// server logs can be joined with the run.
     pub number: Option<u64>,
-    /// The query's index in the dataset. Seed and index together decide random choices, so the order of requests does not
-    /// matter.
+    /// The query's index in the dataset. Seed and index together decide random choices, so the order of requests does
+    /// not matter.
     pub index: u64,
     /// The earlier turns of the conversation; empty for its first turn.
     pub earlier: &'a [EarlierTurn],

@@ -71,7 +71,7 @@ pub enum FailureKind {
     Malformed,
     /// The server reported an error inside the answer.
     MidStream,
-    /// The answer broke off without its end.
+    /// The answer stopped without an end marker.
     Truncated,
     /// The answer is complete but empty.
     Empty,
@@ -139,7 +139,7 @@ impl fmt::Display for FailureKind {
     }
 }
 
-/// A word that is not a kind of failure.
+/// A text that is not a kind of failure.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a kind of failure")]
 pub struct ParseFailureKindError(String);

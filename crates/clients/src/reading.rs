@@ -59,8 +59,8 @@ pub(super) struct Ready<'a> {
 }
 
 impl Ready<'_> {
-    /// Sends the request and reads its answer with a reader for the content type of the answer. Failures have their secrets
-    /// redacted.
+    /// Sends the request and reads its answer with a reader for the content type of the answer. Failures have their
+    /// secrets redacted.
     pub(super) async fn exchange<R: Reader>(
         self,
         reader: impl FnOnce(Option<&str>) -> R,

@@ -104,7 +104,8 @@ pub fn open(spec: &ClientSpec) -> Result<Box<dyn Client>, ClientError> {
     }
 }
 
-/// The server's only model, for a user who named none. `name` is the option that names a model, for the hint of the error.
+/// The server's only model, for a user who named none. `name` is the option that names a model, for the hint of the
+/// error.
 pub async fn only_model(client: &dyn Client, name: &'static str) -> Result<String, ClientError> {
     only(client.models().await?, name).map_err(ClientError::Parameter)
 }

@@ -1,4 +1,4 @@
-//! A recorded answer goes in, read by read; what a client makes of it comes out. No server is needed.
+//! Parses a recorded answer as a client would, without a server.
 
 use ergometer_units::Timestamp;
 
@@ -7,16 +7,16 @@ use super::openai::ChatReader;
 use super::reading::Reader;
 use super::{FailureKind, RequestError, Transcript};
 
-/// How a server speaks.
+/// The API of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect<'a> {
-    /// As OpenAI's, with the content type of the answer.
+    /// The OpenAI API, with the content type of the answer.
     OpenAi(Option<&'a str>),
-    /// As Ollama's.
+    /// The native API of Ollama.
     Ollama,
 }
 
-/// What a client makes of an answer that came in these reads.
+/// Parses an answer that arrived in these reads into a transcript.
 ///
 /// ```
 /// use ergometer_clients::{Dialect, replay};

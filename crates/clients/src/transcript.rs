@@ -1,45 +1,46 @@
-//! What came back on one request, as it came: every chunk with its time of arrival.
+//! The answer to one request: every chunk with its time of arrival, texts and token counts.
 //!
-//! A client writes into it while it reads, so what arrived before a failure or a stop is never lost.
+//! A client fills the transcript while it reads, so data that arrived before a failure or a stop is never lost.
 
 use ergometer_units::{Seconds, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::ConnectionUse;
 
-/// More tokens than this are no count: sums of them would not fit any more.
+/// Larger token counts are ignored: sums of them could overflow.
 const MOST_TOKENS: u64 = 1 << 40;
 
-/// What came back on one request.
+/// The answer to one request.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Transcript {
-    /// When the request was ready and handed to the network; `None` where the client does not say.
+    /// When the request was ready and handed to the network; `None` if the client does not record it.
     pub sent: Option<Timestamp>,
-    /// What it travelled on, where the client says.
+    /// The connection that the request used, if the client has connections.
     pub connection_use: Option<ConnectionUse>,
-    /// When its last byte came, where the client then waited for more in vain; else the request ends when the client says so.
+    /// When the last byte arrived, if the client then waited for more without result. Otherwise the request ends when
+    /// the client returns.
     pub ended: Option<Timestamp>,
-    /// When anything at all came back.
+    /// When the first byte of the response arrived.
     pub first_byte: Option<Timestamp>,
-    /// The chunks with content, in the order of their arrival.
+    /// The chunks with content, in order of arrival.
     pub chunks: Vec<Chunk>,
-    /// Whether the answer came in one piece: then nobody knows when its first token was there.
+    /// Whether the answer arrived in one piece, so that the time of its first token is unknown.
     pub is_whole: bool,
     /// The answer so far.
     pub text: String,
-    /// The reasoning so far; empty where there is none.
+    /// The reasoning so far; empty if there is none.
     pub reasoning: String,
-    /// The calls of tools it asks for, as `name` and arguments, one a line; empty where there is none.
+    /// The tool calls of the answer, each a line with name and arguments; empty if there are none.
     pub tool_calls: String,
-    /// What was counted, and by whom.
+    /// The token counts from the best source.
     pub usage: Option<Usage>,
-    /// What someone else counted, to compare.
+    /// Token counts from a second source, for comparison.
     pub also_counted: Option<Usage>,
-    /// What the server says its parts took.
+    /// Durations that the server reports.
     pub server_times: ServerTimes,
-    /// Why the answer ended, in the server's word: `stop`, `length`.
+    /// The finish reason that the server reports: `stop`, `length`.
     pub finish: Option<String>,
-    /// The processor time the answer took, where it was made in this process.
+    /// The CPU time of the answer, if the model ran in this process.
     pub processor_time: Option<Seconds>,
 }
 
@@ -48,23 +49,23 @@ pub struct Transcript {
 pub struct Chunk {
     /// When it arrived.
     pub at: Timestamp,
-    /// What it carries.
+    /// The kind of its content.
     pub kind: ChunkKind,
 }
 
-/// What a chunk carries.
+/// The kind of content of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChunkKind {
-    /// A piece of the answer.
+    /// Part of the answer.
     Content,
-    /// A piece of the reasoning before it.
+    /// Part of the reasoning before the answer.
     Reasoning,
-    /// A piece of a call of a tool.
+    /// Part of a tool call.
     ToolCall,
 }
 
 impl ChunkKind {
-    /// All of them, each with its letter in the journal.
+    /// All kinds, each with its letter in the journal.
     const LETTERS: [(Self, char); 3] = [(Self::Content, 'c'), (Self::Reasoning, 'r'), (Self::ToolCall, 't')];
 
     /// Its letter in the journal.
@@ -73,56 +74,56 @@ impl ChunkKind {
         Self::LETTERS.iter().find(|(kind, _)| *kind == self).map_or('c', |(_, letter)| *letter)
     }
 
-    /// That of a letter; content where it is none of them.
+    /// The kind with this letter; content for an unknown letter.
     #[must_use]
     pub fn from_letter(letter: u8) -> Self {
         Self::LETTERS.iter().find(|(_, known)| *known == char::from(letter)).map_or(Self::Content, |(kind, _)| *kind)
     }
 }
 
-/// What a server says its parts took. Its own clock, its own idea of where one part ends.
+/// Durations that a server reports, measured by its own clock and with its own definition of each part.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ServerTimes {
     /// Loading the model.
     pub load: Option<Seconds>,
-    /// Reading the prompt.
+    /// Processing the prompt (prefill).
     pub prompt: Option<Seconds>,
-    /// Making the answer.
+    /// Generating the answer (decode).
     pub output: Option<Seconds>,
-    /// All of it.
+    /// The whole request.
     pub total: Option<Seconds>,
 }
 
 impl ServerTimes {
-    /// Whether the server said nothing.
+    /// Whether the server reported no duration.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Tokens of one request.
+/// The token counts of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Tokens of the prompt.
     pub input: u64,
     /// Tokens of the answer, reasoning included.
     pub output: u64,
-    /// Who counted.
+    /// The source of the counts.
     pub source: TokenSource,
 }
 
-/// Who counted the tokens, the best first.
+/// The source of token counts, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenSource {
-    /// The model itself, in this process.
+    /// The model in this process.
     Model,
     /// The server, in the `usage` of its answer.
     Usage,
-    /// The server, in a form of its own: `timings`, `eval_count`.
+    /// The server, in fields of its own API: `timings`, `eval_count`.
     Native,
-    /// The server's tokenizer, asked after the run.
+    /// The tokenizer endpoint of the server, called after the run.
     Tokenize,
     /// The tokenizer given by `--tokenizer`.
     Tokenizer,
@@ -143,7 +144,7 @@ impl TokenSource {
 }
 
 impl Transcript {
-    /// Takes in a piece of content that arrived at this time. An empty piece is not a chunk.
+    /// Adds a piece of content that arrived at this time. An empty piece is not a chunk.
     pub fn push(&mut self, at: Timestamp, kind: ChunkKind, piece: &str) {
         self.first_byte.get_or_insert(at);
         if piece.is_empty() {
@@ -157,20 +158,20 @@ impl Transcript {
         }
     }
 
-    /// Takes in content that is no part of the answer: that of a second choice.
-    pub fn push_beside(&mut self, at: Timestamp, kind: ChunkKind) {
+    /// Adds a chunk of another choice, whose content is not part of the answer.
+    pub fn push_other_choice(&mut self, at: Timestamp, kind: ChunkKind) {
         self.first_byte.get_or_insert(at);
         self.chunks.push(Chunk { at, kind });
     }
 
-    /// Takes in a count. Of two, the better source is kept and the other stands beside it.
+    /// Adds token counts. The counts from the better source become `usage`, and the others `also_counted`.
     pub fn count(&mut self, usage: Usage) {
-        // A number that no model can have read or made is no count.
+        // No model can have processed or generated this many tokens.
         if usage.input.max(usage.output) > MOST_TOKENS {
             return;
         }
         match self.usage {
-            // A server that counts as it goes says more each time.
+            // A server that reports running counts sends larger numbers each time.
             Some(known) if known.source == usage.source => self.usage = Some(usage),
             Some(known) if known.source < usage.source => self.also_counted = Some(usage),
             Some(known) => {

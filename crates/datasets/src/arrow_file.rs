@@ -1,7 +1,7 @@
 //! Reads Arrow IPC files in the file format and in the stream format, which `datasets` writes.
 //!
-//! Opening a file keeps the position of each batch, and a batch is decoded on demand. In a stream with dictionaries a batch
-//! depends on earlier ones, so such a stream stays in memory.
+//! Opening a file keeps the position of each batch, and a batch is decoded on demand. In a stream with dictionaries a
+//! batch depends on earlier ones, so such a stream stays in memory.
 
 use std::fs::File;
 use std::io::{BufReader, Cursor, Read, Seek, SeekFrom};

@@ -14,9 +14,9 @@ const TRAILER: u64 = 10;
 /// The length of the prefix of a message: a marker and the length of its metadata.
 const PREFIX: u64 = 8;
 
-/// The decompressed size that any buffer may have.
+/// A buffer may always declare up to this decompressed size, in bytes.
 const LARGEST_UNPACKED: i64 = 64 << 20;
-/// The best compression ratio: LZ4 reaches at most 255, zstd some thousands.
+/// Maximum compression ratio: LZ4 reaches at most 255, zstd some thousands.
 const BEST_RATIO: i64 = 1 << 14;
 
 /// Checks all messages of a stream.
@@ -57,7 +57,7 @@ fn check_message(file: &mut File, description: &[u8], body: u64, size: u64) -> R
         let unpacked = read_at(file, body + start, 8)?;
         let unpacked = i64::from_le_bytes(unpacked.try_into().unwrap_or_default());
         if unpacked > LARGEST_UNPACKED.max(i64::try_from(packed).unwrap_or(i64::MAX).saturating_mul(BEST_RATIO)) {
-            return Err(damaged("a buffer says that it is longer than it can be"));
+            return Err(damaged("a buffer declares a larger size than it can have"));
         }
     }
     Ok(length)

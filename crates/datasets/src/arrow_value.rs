@@ -1,7 +1,8 @@
 //! Converts values of Arrow arrays to JSON.
 //!
-//! NaN and infinities become null. Decimals are exact text; dates and times are ISO 8601 text, in UTC if they have a time
-//! zone. Bytes are text if they are UTF-8; other bytes, such as pictures and sounds, become their length and SHA-256.
+//! NaN and infinities become null. Decimals are exact text; dates and times are ISO 8601 text, in UTC if they have a
+//! time zone. Bytes are text if they are UTF-8; other bytes, such as pictures and sounds, become their length and
+//! SHA-256.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{

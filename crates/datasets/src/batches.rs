@@ -1,7 +1,7 @@
 //! Reads rows from files of record batches: Parquet row groups or Arrow messages.
 //!
-//! A batch is decoded when one of its rows is read. The most recently used batches stay in memory, up to [`KEPT`] bytes, so
-//! that small datasets stay decoded and large ones do not fill the memory.
+//! A batch is decoded when one of its rows is read. The most recently used batches stay in memory, up to [`KEPT`]
+//! bytes, so that small datasets stay decoded and large ones do not fill the memory.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,16 +20,16 @@ use super::table::{Rows, add_columns};
 /// Maximum size of the decoded batches in memory, in bytes.
 const KEPT: usize = 256 << 20;
 
-/// A file whose parts can be decoded one by one.
+/// A file whose row groups can be decoded one by one.
 pub(super) trait Batches: Send + Sync {
-    /// The number of rows of each part.
+    /// The number of rows of each row group.
     fn rows(&self) -> &[u64];
 
     /// The names of the columns.
     fn columns(&self) -> Vec<String>;
 
-    /// Decodes a part.
-    fn decode(&self, part: usize) -> Result<Vec<RecordBatch>, Message>;
+    /// Decodes a row group.
+    fn decode(&self, group: usize) -> Result<Vec<RecordBatch>, Message>;
 }
 
 /// Reads a file that may be damaged, and catches panics: the Arrow and Parquet readers panic on some damaged files.
@@ -43,56 +43,56 @@ pub(super) fn guarded<T>(read: impl FnOnce() -> Result<T, Message>) -> Result<T,
 pub(super) struct BatchRows {
     files: Vec<(PathBuf, Box<dyn Batches>)>,
     columns: Vec<String>,
-    parts: Vec<Part>,
+    groups: Vec<RowGroup>,
     count: u64,
     cache: Mutex<Cache>,
 }
 
-/// A part of a file, with the index of its first row in the dataset and in the file.
+/// A Parquet row group or an Arrow message, with the index of its first row in the dataset and in the file.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+struct RowGroup {
     file: usize,
-    group: usize,
+    number: usize,
     first: u64,
     first_in_file: u64,
 }
 
 impl BatchRows {
     pub(super) fn new(files: Vec<(PathBuf, Box<dyn Batches>)>) -> Self {
-        let (mut columns, mut parts, mut count) = (Vec::new(), Vec::new(), 0);
+        let (mut columns, mut groups, mut count) = (Vec::new(), Vec::new(), 0);
         for (file, (_, batches)) in files.iter().enumerate() {
             add_columns(&mut columns, batches.columns().iter());
             let mut first_in_file = 0;
-            for (part, &rows) in batches.rows().iter().enumerate() {
+            for (group, &rows) in batches.rows().iter().enumerate() {
                 if rows > 0 {
-                    parts.push(Part { file, group: part, first: count, first_in_file });
+                    groups.push(RowGroup { file, number: group, first: count, first_in_file });
                 }
                 first_in_file += rows;
                 count += rows;
             }
         }
-        Self { files, columns, parts, count, cache: Mutex::default() }
+        Self { files, columns, groups, count, cache: Mutex::default() }
     }
 
-    fn part(&self, index: u64) -> Option<Part> {
-        let after = self.parts.partition_point(|part| part.first <= index);
-        self.parts.get(after.checked_sub(1)?).copied().filter(|_| index < self.count)
+    fn row_group(&self, index: u64) -> Option<RowGroup> {
+        let after = self.groups.partition_point(|group| group.first <= index);
+        self.groups.get(after.checked_sub(1)?).copied().filter(|_| index < self.count)
     }
 
-    fn path(&self, part: Part) -> &Path {
-        &self.files[part.file].0
+    fn path(&self, group: RowGroup) -> &Path {
+        &self.files[group.file].0
     }
 
-    fn decoded(&self, part: Part) -> Result<Arc<Vec<RecordBatch>>, DatasetError> {
-        let key = (part.file, part.group);
+    fn decoded(&self, group: RowGroup) -> Result<Arc<Vec<RecordBatch>>, DatasetError> {
+        let key = (group.file, group.number);
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(batches) = cache.get(key) {
             return Ok(batches);
         }
-        let decoded = guarded(|| self.files[part.file].1.decode(part.group));
+        let decoded = guarded(|| self.files[group.file].1.decode(group.number));
         let batches = Arc::new(decoded.map_err(|what| DatasetError::Row {
-            path: self.path(part).to_path_buf(),
-            row: part.first_in_file + 1,
+            path: self.path(group).to_path_buf(),
+            row: group.first_in_file + 1,
             what,
         })?);
         cache.put(key, Arc::clone(&batches));
@@ -120,9 +120,9 @@ impl Rows for BatchRows {
     }
 
     fn row(&self, index: u64) -> Result<Row, DatasetError> {
-        let part = self.part(index).ok_or(DatasetError::Beyond { index, size: self.count })?;
-        let mut left = usize::try_from(index - part.first).unwrap_or(usize::MAX);
-        for batch in &*self.decoded(part)? {
+        let group = self.row_group(index).ok_or(DatasetError::Beyond { index, size: self.count })?;
+        let mut left = usize::try_from(index - group.first).unwrap_or(usize::MAX);
+        for batch in &*self.decoded(group)? {
             if left < batch.num_rows() {
                 return row_of(batch, left).map_err(|what| self.wrong(index, what));
             }
@@ -132,10 +132,10 @@ impl Rows for BatchRows {
     }
 
     fn wrong(&self, index: u64, what: Message) -> DatasetError {
-        match self.part(index) {
-            Some(part) => DatasetError::Row {
-                path: self.path(part).to_path_buf(),
-                row: index - part.first + part.first_in_file + 1,
+        match self.row_group(index) {
+            Some(group) => DatasetError::Row {
+                path: self.path(group).to_path_buf(),
+                row: index - group.first + group.first_in_file + 1,
                 what,
             },
             None => DatasetError::Beyond { index, size: self.count },
@@ -143,13 +143,13 @@ impl Rows for BatchRows {
     }
 }
 
-/// Decoded parts, the most recently used one last.
+/// Decoded row groups, the most recently used last.
 #[derive(Default)]
 struct Cache {
-    parts: Vec<Cached>,
+    groups: Vec<CachedGroup>,
 }
 
-struct Cached {
+struct CachedGroup {
     key: (usize, usize),
     batches: Arc<Vec<RecordBatch>>,
     bytes: usize,
@@ -157,17 +157,17 @@ struct Cached {
 
 impl Cache {
     fn get(&mut self, key: (usize, usize)) -> Option<Arc<Vec<RecordBatch>>> {
-        let place = self.parts.iter().rposition(|cached| cached.key == key)?;
-        self.parts[place..].rotate_left(1);
-        self.parts.last().map(|cached| Arc::clone(&cached.batches))
+        let place = self.groups.iter().rposition(|cached| cached.key == key)?;
+        self.groups[place..].rotate_left(1);
+        self.groups.last().map(|cached| Arc::clone(&cached.batches))
     }
 
     fn put(&mut self, key: (usize, usize), batches: Arc<Vec<RecordBatch>>) {
         let bytes = batches.iter().map(RecordBatch::get_array_memory_size).sum();
-        self.parts.push(Cached { key, batches, bytes });
-        let mut all: usize = self.parts.iter().map(|cached| cached.bytes).sum();
-        while all > KEPT && self.parts.len() > 1 {
-            all -= self.parts.remove(0).bytes;
+        self.groups.push(CachedGroup { key, batches, bytes });
+        let mut all: usize = self.groups.iter().map(|cached| cached.bytes).sum();
+        while all > KEPT && self.groups.len() > 1 {
+            all -= self.groups.remove(0).bytes;
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The built-in dataset: 600 problems in twelve subjects, compiled into the program and described in `assets/README.md`.
+//! The built-in dataset: 600 problems in twelve subjects, compiled into the program and described in
+//! `assets/README.md`.
 
 use super::columns::Columns;
 use super::row::{query_of, row_of};

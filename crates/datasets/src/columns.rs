@@ -1,11 +1,11 @@
 //! Chooses the columns for problem, answer and subject.
 //!
-//! A column that the user names must exist. Otherwise the usual names of [`PROBLEM`], [`ANSWER`] and [`SUBJECT`] are tried
-//! in order, and no column is used twice. The choice is kept with the run, so that no guess is silent.
+//! A column that the user names must exist. Otherwise the usual names of [`PROBLEM`], [`ANSWER`] and [`SUBJECT`] are
+//! tried in order, and no column is used twice. The choice is kept with the run, so that no guess is silent.
 
 use std::fmt;
 
-use ergometer_diagnostics::{Message, hint, option};
+use ergometer_diagnostics::{Hint, Message, hint, option};
 use serde::{Deserialize, Serialize};
 
 use super::error::columns_hint;
@@ -73,7 +73,10 @@ impl ColumnNames {
         };
         let problem = choose("problem", self.problem.as_ref(), PROBLEM)?;
         Ok(Columns {
-            problem: problem.ok_or_else(|| missing("problem", "problem", there))?,
+            problem: problem.ok_or_else(|| {
+                let text = format!("no column with the prompt (tried {})", PROBLEM.join(", "));
+                Message::new(text).with_hint(choice_hint("problem", there))
+            })?,
             answer: choose("answer", self.answer.as_ref(), ANSWER)?,
             subject: choose("subject", self.subject.as_ref(), SUBJECT)?,
             output_tokens: choose("output_tokens", self.output_tokens.as_ref(), &[])?,
@@ -109,11 +112,15 @@ impl fmt::Display for Columns {
 
 /// The error for a missing column, with the columns that exist.
 pub(super) fn missing(column: &str, role: &str, there: &[String]) -> Message {
-    let mut hint = columns_hint(there);
     if role == column {
-        hint = hint.and(hint!("choose one with ", option("dataset-param").value(format!("{role}=COLUMN"))));
+        return Message::new(format!("no column `{column}`")).with_hint(choice_hint(role, there));
     }
-    Message::new(format!("no column `{column}` for the {role}")).with_hint(hint)
+    Message::new(format!("no column `{column}` for the {role}")).with_hint(columns_hint(there))
+}
+
+/// The columns that exist, and the option that chooses one.
+fn choice_hint(role: &str, there: &[String]) -> Hint {
+    columns_hint(there).and(hint!("choose one with ", option("dataset-param").value(format!("{role}=COLUMN"))))
 }
 
 #[cfg(test)]

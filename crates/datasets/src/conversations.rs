@@ -1,8 +1,9 @@
 //! Converts conversations, as in `ShareGPT`, into rows with a problem and an answer.
 //!
-//! The turns are `conversations: [{from, value}]` or `messages: [{role, content}]`. The first user turn is the problem, and
-//! the next assistant turn is the answer. If more turns are requested, each later user turn becomes another row, with its
-//! think time (`think_s` in seconds, or `delay` in milliseconds). A conversation without a user turn is skipped and counted.
+//! The turns are `conversations: [{from, value}]` or `messages: [{role, content}]`. The first user turn is the problem,
+//! and the next assistant turn is the answer. If more turns are requested, each later user turn becomes another row,
+//! with its think time (`think_s` in seconds, or `delay` in milliseconds). A conversation without a user turn is
+//! skipped and counted.
 
 use std::str::FromStr;
 
@@ -66,12 +67,12 @@ impl FromStr for Turns {
 
 impl Conversations {
     /// The column with turns, if there is one.
-    pub(super) fn column_of(rows: &dyn Rows) -> Option<&'static str> {
+    pub(super) fn find_column(rows: &dyn Rows) -> Option<&'static str> {
         TURNS.iter().find(|name| rows.columns().iter().any(|column| column == *name)).copied()
     }
 
     pub(super) fn new(rows: Box<dyn Rows>, wanted: Turns) -> Result<Self, DatasetError> {
-        let Some(column) = Self::column_of(&*rows) else {
+        let Some(column) = Self::find_column(&*rows) else {
             let what = Message::new(format!("no column {} with the turns", TURNS.join(" or ")));
             return Err(rows.wrong(0, what.with_hint(columns_hint(rows.columns()))));
         };
@@ -155,8 +156,8 @@ impl Rows for Conversations {
 
     fn turns(&self, index: u64) -> u64 {
         let (conversation, number) = self.turn_of(index);
-        let of = |place: usize| self.firsts.get(place).copied().unwrap_or(0);
-        of(conversation + 1).saturating_sub(of(conversation)).saturating_sub(number).max(1)
+        let first = |place: usize| self.firsts.get(place).copied().unwrap_or(0);
+        first(conversation + 1).saturating_sub(first(conversation)).saturating_sub(number).max(1)
     }
 }
 
@@ -174,24 +175,25 @@ struct Exchange {
 
 /// The positions of the user turns that are not empty.
 fn questions(turns: &[Value]) -> impl Iterator<Item = usize> {
-    let asks = |turn: &Value| is_of(turn, &["human", "user"]) && !turn_text(turn).is_empty();
+    let asks = |turn: &Value| has_role(turn, &["human", "user"]) && !turn_text(turn).is_empty();
     turns.iter().enumerate().filter(move |(_, turn)| asks(turn)).map(|(place, _)| place)
 }
 
 /// A user turn by its number from 0, and the assistant turn that follows before the next user turn.
 fn exchange(turns: &[Value], number: usize) -> Option<Exchange> {
     let place = questions(turns).nth(number)?;
-    let next = turns[place + 1..].iter().find(|turn| is_of(turn, &["human", "user", "gpt", "assistant", "chatgpt"]));
-    let answer = next.filter(|turn| !is_of(turn, &["human", "user"])).map(turn_text);
+    let next = turns[place + 1..].iter().find(|turn| has_role(turn, &["human", "user", "gpt", "assistant", "chatgpt"]));
+    let answer = next.filter(|turn| !has_role(turn, &["human", "user"])).map(turn_text);
     let turn = &turns[place];
     let number = |name: &str| turn.get(name).and_then(Value::as_f64).filter(|number| *number >= 0.0);
     let think_s = number("think_s").or_else(|| number("delay").map(|milliseconds| milliseconds / 1000.0));
     Some(Exchange { problem: turn_text(turn), answer: answer.unwrap_or_default(), think_s })
 }
 
-fn is_of(turn: &Value, speakers: &[&str]) -> bool {
-    let speaker = turn.get("from").or_else(|| turn.get("role")).and_then(Value::as_str);
-    speaker.is_some_and(|speaker| speakers.iter().any(|known| speaker.eq_ignore_ascii_case(known)))
+/// Whether a turn has one of these roles.
+fn has_role(turn: &Value, roles: &[&str]) -> bool {
+    let role = turn.get("from").or_else(|| turn.get("role")).and_then(Value::as_str);
+    role.is_some_and(|role| roles.iter().any(|known| role.eq_ignore_ascii_case(known)))
 }
 
 /// The text of a turn, or the joined texts of its parts.
@@ -212,7 +214,7 @@ mod tests {
     use super::*;
     use crate::{Dataset, DatasetSpec, Query, open};
 
-    fn of(turns: &Value) -> Option<(String, String)> {
+    fn first_exchange(turns: &Value) -> Option<(String, String)> {
         exchange(turns.as_array().unwrap(), 0).map(|exchange| (exchange.problem, exchange.answer))
     }
 
@@ -223,15 +225,18 @@ mod tests {
             {"from": "system", "value": "be kind"}, {"from": "gpt", "value": "hello"}, {"from": "human", "value": "a?"},
             {"from": "gpt", "value": "b"}, {"from": "human", "value": "c?"}, {"from": "gpt", "value": "d"}
         ]);
-        assert_eq!(of(&sharegpt), pair("a?", "b"));
+        assert_eq!(first_exchange(&sharegpt), pair("a?", "b"));
         let messages = json!([
             {"role": "User", "content": [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]},
             {"role": "assistant", "content": "c"}
         ]);
-        assert_eq!(of(&messages), pair("a\nb", "c"));
-        assert_eq!(of(&json!([{"from": "human", "value": "a"}, {"from": "human", "value": "b"}])), pair("a", ""));
-        assert_eq!(of(&json!([{"from": "gpt", "value": "a"}])), None);
-        assert_eq!(of(&json!([{"from": "human", "value": ""}, {"from": 3}, 4, null])), None);
+        assert_eq!(first_exchange(&messages), pair("a\nb", "c"));
+        assert_eq!(
+            first_exchange(&json!([{"from": "human", "value": "a"}, {"from": "human", "value": "b"}])),
+            pair("a", "")
+        );
+        assert_eq!(first_exchange(&json!([{"from": "gpt", "value": "a"}])), None);
+        assert_eq!(first_exchange(&json!([{"from": "human", "value": ""}, {"from": 3}, 4, null])), None);
     }
 
     fn opened(parameters: &[(&str, &str)]) -> Result<Box<dyn Dataset>, String> {
@@ -264,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn every_user_turn_may_be_a_query() {
+    fn every_user_turn_can_become_a_query() {
         let dataset = opened(&[("turns", "all")]).unwrap();
         assert_eq!((dataset.size(), dataset.skipped()), (Some(6), 1));
         let query = |index| dataset.get(index).unwrap();
@@ -287,10 +292,10 @@ mod tests {
     fn selections_keep_conversations_together() {
         let (all, none) = (("turns", "all"), Vec::<u64>::new());
         assert_eq!(asked(&[all, ("where", "id=e")]), (vec!["e1".into(), "e2".into()], vec![2]));
-        // Begins in the middle of the first: on to the second.
+        // The skip ends in the middle of the first conversation, so the selection starts with the second.
         assert_eq!(asked(&[all, ("skip", "1")]), (vec!["c1".into(), "e1".into(), "e2".into()], vec![1, 2]));
         assert_eq!(asked(&[all, ("limit", "2")]), (vec!["a1".into(), "a2".into()], vec![2]));
-        assert!(opened(&[all, ("skip", "5")]).err().unwrap().contains("5 leaves no query of 6"));
+        assert!(opened(&[all, ("skip", "5")]).err().unwrap().contains("skipping 5 of 6 queries leaves none"));
         let mut orders = std::collections::BTreeSet::new();
         for seed in 0..20 {
             let (order, turns) = asked(&[all, ("shuffle", &seed.to_string())]);

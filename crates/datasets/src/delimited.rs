@@ -1,6 +1,7 @@
-//! CSV and TSV files with a header line. Only where each record begins is kept; a row is read when it is asked for.
+//! Reads CSV and TSV files with a header line. Opening a file keeps the position of each record; a row is read on
+//! demand.
 //!
-//! Every value is text, as it stands: `007` stays `007`.
+//! Every value is text: `007` stays `007`.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ use super::table::{Rows, check_file};
 pub(super) struct DelimitedRows {
     path: PathBuf,
     columns: Vec<String>,
-    /// Where each record begins: byte and line.
+    /// The byte offset and the line of each record.
     records: Vec<(u64, u64)>,
     reader: Mutex<Reader<File>>,
 }
@@ -41,7 +42,7 @@ impl DelimitedRows {
                 what: what.into(),
             })?;
             if columns.contains(&name) {
-                let what = format!("two columns are called `{name}`");
+                let what = format!("two columns have the name `{name}`");
                 return Err(DatasetError::Line { path: path.to_path_buf(), line: 1, what: what.into() });
             }
             columns.push(name);
@@ -72,7 +73,7 @@ impl Rows for DelimitedRows {
     fn row(&self, index: u64) -> Result<Row, DatasetError> {
         let (byte, line) = self.place(index).ok_or(DatasetError::Beyond { index, size: self.count() })?;
         let mut position = Position::new();
-        // Which record it is does not matter once the header has been read; only the first is special.
+        // Record 0 is the header; the reader does not use other record numbers.
         position.set_byte(byte).set_line(line).set_record(index + 1);
         let mut record = ByteRecord::new();
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,8 +110,11 @@ pub(super) fn csv_error(path: &Path, error: csv::Error) -> DatasetError {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => DatasetError::Line {
             path,
             line,
-            what: Message::new(format!("{len} fields, and the header has {expected_len}"))
-                .with_hint(Hint::text("quote fields that contain a comma or a line break")),
+            what: Message::new(format!(
+                "{len} {}, but the header has {expected_len}",
+                if len == 1 { "field" } else { "fields" }
+            ))
+            .with_hint(Hint::text("quote fields that contain a comma or a line break")),
         },
         csv::ErrorKind::Utf8 { .. } => {
             let what = Message::new("not UTF-8").with_hint(Hint::text("convert the file with `iconv -t UTF-8`"));
@@ -146,10 +150,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn errors_have_their_line() {
         let error = |text: &[u8]| open("x.csv", text).unwrap_err().to_string();
-        assert!(error(b"a,b\n1,2\n3\n").contains("line 3: 1 fields, and the header has 2"));
-        assert!(error(b"a,a\n1,2\n").contains("line 1: two columns are called `a`"));
+        assert!(error(b"a,b\n1,2\n3\n").contains("line 3: 1 field, but the header has 2"));
+        assert!(error(b"a,a\n1,2\n").contains("line 1: two columns have the name `a`"));
         assert!(error(b"a,\xff\n1,2\n").contains("line 1: not UTF-8"));
         let rows = open("x.csv", b"a,b\n1,2\n3,\xff\n").unwrap();
         let error = rows.row(1).unwrap_err().to_string();

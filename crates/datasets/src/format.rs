@@ -37,7 +37,7 @@ pub(super) enum Magic {
 }
 
 impl Magic {
-    /// An error message about a file that begins like this, after what it is not.
+    /// An error message: `not` (such as `not a Parquet file`) and the actual content.
     pub(super) fn message(self, not: &str) -> Message {
         let begins = match self {
             Self::Parquet => "it begins as a Parquet file",
@@ -57,7 +57,7 @@ impl Magic {
 
 impl Format {
     /// The format of a file or a folder.
-    pub(super) fn of(path: &Path) -> Result<Self, DatasetError> {
+    pub(super) fn detect(path: &Path) -> Result<Self, DatasetError> {
         let read = |cause| DatasetError::Read { path: path.to_path_buf(), cause };
         if std::fs::metadata(path).map_err(read)?.is_dir() {
             return match (is_saved(path), has_parquet(path)?) {
@@ -70,17 +70,17 @@ impl Format {
                 }),
             };
         }
-        match Self::of_ending(path) {
+        match Self::from_extension(path) {
             Some(Self::Json) if is_jsonl(path)? => Ok(Self::Jsonl),
             Some(format) => Ok(format),
-            None => Self::of_bytes(path),
+            None => Self::from_first_bytes(path),
         }
     }
 
     /// The format by the file extension.
-    pub(super) fn of_ending(path: &Path) -> Option<Self> {
-        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
-        Some(match ending.as_str() {
+    pub(super) fn from_extension(path: &Path) -> Option<Self> {
+        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+        Some(match extension.as_str() {
             "jsonl" | "ndjson" => Self::Jsonl,
             "json" => Self::Json,
             "csv" | "tsv" => Self::Delimited,
@@ -90,7 +90,7 @@ impl Format {
         })
     }
 
-    fn of_bytes(path: &Path) -> Result<Self, DatasetError> {
+    fn from_first_bytes(path: &Path) -> Result<Self, DatasetError> {
         let unknown = |what: Message| DatasetError::Format { path: path.to_path_buf(), what };
         match magic_of(path)? {
             Magic::Parquet => Ok(Self::Parquet),
@@ -107,7 +107,8 @@ impl Format {
                     option("dataset-param").value("path=FILE")
                 );
                 Err(unknown(
-                    Message::new("unknown format: neither the extension nor the first bytes tell it").with_hint(hint),
+                    Message::new("unknown format: neither the extension nor the first bytes identify it")
+                        .with_hint(hint),
                 ))
             }
         }
@@ -157,22 +158,22 @@ mod tests {
     #[test]
     fn the_extension_decides_before_the_first_bytes() {
         let folder = tempfile::tempdir().unwrap();
-        let of = |name: &str, bytes: &[u8]| {
+        let detect = |name: &str, bytes: &[u8]| {
             let path = folder.path().join(name);
             std::fs::write(&path, bytes).unwrap();
-            Format::of(&path).map_err(|error| error.one_line(&CommandLine))
+            Format::detect(&path).map_err(|error| error.one_line(&CommandLine))
         };
-        assert_eq!(of("a.CSV", b"[1]"), Ok(Format::Delimited));
-        assert_eq!(of("a.json", b"[{}]"), Ok(Format::Json));
-        assert_eq!(of("b.json", b"{\"a\":1}\n{\"a\":2}\n"), Ok(Format::Jsonl));
-        assert_eq!(of("c.json", b"{\"a\":\n[{}]}\n"), Ok(Format::Json));
-        assert_eq!(of("d", b"PAR1...."), Ok(Format::Parquet));
-        assert_eq!(of("e", b"\xff\xff\xff\xff0"), Ok(Format::Arrow));
-        assert_eq!(of("f", b" {\"a\":1}\n{\"a\":2}\n"), Ok(Format::Jsonl));
-        assert!(of("g", b"").unwrap_err().contains("has no queries"));
-        assert!(of("h", b"a,b\n1,2\n").unwrap_err().contains("--dataset csv"));
-        assert!(of("i", b"version https://git-lfs.github.com/spec/v1\n").unwrap_err().contains("git lfs pull"));
-        let error = Format::of(folder.path()).unwrap_err().to_string();
+        assert_eq!(detect("a.CSV", b"[1]"), Ok(Format::Delimited));
+        assert_eq!(detect("a.json", b"[{}]"), Ok(Format::Json));
+        assert_eq!(detect("b.json", b"{\"a\":1}\n{\"a\":2}\n"), Ok(Format::Jsonl));
+        assert_eq!(detect("c.json", b"{\"a\":\n[{}]}\n"), Ok(Format::Json));
+        assert_eq!(detect("d", b"PAR1...."), Ok(Format::Parquet));
+        assert_eq!(detect("e", b"\xff\xff\xff\xff0"), Ok(Format::Arrow));
+        assert_eq!(detect("f", b" {\"a\":1}\n{\"a\":2}\n"), Ok(Format::Jsonl));
+        assert!(detect("g", b"").unwrap_err().contains("has no queries"));
+        assert!(detect("h", b"a,b\n1,2\n").unwrap_err().contains("--dataset csv"));
+        assert!(detect("i", b"version https://git-lfs.github.com/spec/v1\n").unwrap_err().contains("git lfs pull"));
+        let error = Format::detect(folder.path()).unwrap_err().to_string();
         assert!(error.contains("neither a saved dataset"), "{error}");
     }
 }

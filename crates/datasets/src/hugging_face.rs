@@ -1,4 +1,5 @@
-//! Lists the data files of Hugging Face folders: those that `save_to_disk` writes, and cloned repositories of Parquet files.
+//! Lists the data files of Hugging Face folders: those that `save_to_disk` writes, and cloned repositories of Parquet
+//! files.
 //!
 //! If there are several splits, the user must choose one; no split is guessed.
 
@@ -56,10 +57,10 @@ pub(super) fn saved_files(folder: &Path, split: Option<&str>) -> Result<Vec<Path
         what: Message::new(text).with_hint(Hint::text(hint)),
     };
     if let Some(split) = split {
-        return Err(wrong(format!("it has one split, and its name is not `{split}`"), "leave out split="));
+        return Err(wrong(format!("it has one split, which is not named `{split}`"), "leave out split="));
     }
     if state.indices.is_some_and(|indices| !indices.is_empty()) {
-        let text = String::from("its rows are chosen by an indices file");
+        let text = String::from("an indices file selects its rows");
         return Err(wrong(text, "save the dataset again after flatten_indices()"));
     }
     if state.data_files.is_empty() {
@@ -177,7 +178,7 @@ fn inside<'a>(folder: &Path, name: &'a str) -> Result<&'a str, DatasetError> {
     }
     Err(DatasetError::Format {
         path: folder.to_path_buf(),
-        what: format!("it names a file outside of it: `{name}`").into(),
+        what: format!("it names a file outside of its folder: `{name}`").into(),
     })
 }
 
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn splits_are_found_and_never_guessed() {
+    fn several_splits_must_be_chosen_from() {
         let both = ["data/test-00000-of-00001.parquet", "data/train-00001-of-00002.parquet", "README.md"];
         assert_eq!(files(&both, Some("test")).unwrap(), ["data/test-00000-of-00001.parquet"]);
         assert!(files(&both, None).unwrap_err().contains("several splits: test, train"));
@@ -220,7 +221,7 @@ mod tests {
             fs::write(folder.path().join("state.json"), state).unwrap();
             saved_files(folder.path(), None).unwrap_err().one_line(&CommandLine)
         };
-        assert!(error("{\"_data_files\":[{\"filename\":\"../x.arrow\"}]}").contains("outside of it"));
+        assert!(error("{\"_data_files\":[{\"filename\":\"../x.arrow\"}]}").contains("outside of its folder"));
         assert!(error("{\"_data_files\":[]}").contains("has no queries"));
         assert!(error("{").contains("state.json"));
         assert!(

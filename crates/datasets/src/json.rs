@@ -103,7 +103,7 @@ impl Scanner<'_> {
             " ",
             option("dataset-param").value("path=FILE")
         );
-        Err(self.wrong(Message::new("there is more after the end of the JSON").with_hint(hint)))
+        Err(self.wrong(Message::new("there is more text after the end of the JSON").with_hint(hint)))
     }
 
     fn array(&mut self) -> Result<Vec<(usize, usize)>, Wrong> {
@@ -265,12 +265,12 @@ mod tests {
         assert!(error(b"{\"a\":1}\n{\"a\":2}", None).contains("without an array of objects"));
         assert!(error(b"{\"a\":[{}],\"b\":[{}]}", None).contains("several arrays: a, b"));
         assert!(error(b"{\"a\":[{}]}", Some("c")).contains("no array `c`"));
-        assert!(error(b"[{\"a\":1}] [", None).contains("more after the end"));
+        assert!(error(b"[{\"a\":1}] [", None).contains("more text after the end"));
     }
 
     proptest::proptest! {
         #[test]
-        fn nothing_makes_it_panic(text in "[\\[\\]{}:,\"a1 \\\\\n]{0,40}") {
+        fn random_text_never_panics(text in "[\\[\\]{}:,\"a1 \\\\\n]{0,40}") {
             let _ = open(text.as_bytes(), None);
         }
     }

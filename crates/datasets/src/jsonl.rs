@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_that_was_named_is_in_every_row() {
+    fn a_column_named_by_the_user_must_be_in_every_row() {
         let text = b"{\"problem\":\"a\",\"answer\":\"b\"}\n{\"problem\":\"c\"}\n";
         assert_eq!(open(text, &ColumnNames::default()).unwrap().get(1).unwrap().answer, "");
         let error = open(text, &named(None, Some("answer"))).unwrap_err().to_string();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fingerprint_is_of_the_content_and_the_columns() {
+    fn the_fingerprint_depends_on_the_content_and_the_columns() {
         let one = open(b"{\"problem\":\"a\",\"b\":\"c\"}\n", &ColumnNames::default()).unwrap();
         let other = open(b"{\"problem\":\"a\",\"b\":\"d\"}\n", &ColumnNames::default()).unwrap();
         let mapped = open(b"{\"problem\":\"a\",\"b\":\"c\"}\n", &named(None, Some("b"))).unwrap();

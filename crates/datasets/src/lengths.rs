@@ -104,7 +104,7 @@ mod tests {
         ];
         for (text, mean, deviation) in expected {
             let found = moments(text);
-            // Five standard errors of 20,000 draws, and more for the deviation, whose error is larger.
+            // Five standard errors of 20,000 draws; more for the standard deviation, whose error is larger.
             assert!((found.0 - mean).abs() <= 0.036 * deviation, "{text}: {found:?}");
             assert!((found.1 - deviation).abs() <= 0.06 * deviation, "{text}: {found:?}");
         }

@@ -67,8 +67,8 @@ pub trait Dataset: Send + Sync {
     /// The query at this index.
     fn get(&self, index: u64) -> Result<Query, DatasetError>;
 
-    /// The number of turns of the conversation that starts at this index; 1 for a single query. `index` must be the first
-    /// turn. Called often, so it must be cheap.
+    /// The number of turns of the conversation that starts at this index; 1 for a single query. `index` must be the
+    /// first turn. Called often, so it must be cheap.
     fn turns(&self, _index: u64) -> u64 {
         1
     }

@@ -52,10 +52,10 @@ impl Batches for ParquetFile {
         self.metadata.schema().fields().iter().map(|field| field.name().clone()).collect()
     }
 
-    fn decode(&self, part: usize) -> Result<Vec<RecordBatch>, Message> {
+    fn decode(&self, group: usize) -> Result<Vec<RecordBatch>, Message> {
         let file = self.file.try_clone().map_err(|error| error.to_string())?;
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone());
-        let reader = builder.with_row_groups(vec![part]).with_batch_size(BATCH).build();
+        let reader = builder.with_row_groups(vec![group]).with_batch_size(BATCH).build();
         let batches = reader.map_err(|error| error.to_string())?.collect::<Result<Vec<_>, _>>();
         batches.map_err(|error| format!("cannot be decoded: {error}").into())
     }

@@ -64,14 +64,14 @@ mod tests {
 
     #[test]
     fn the_sequence_never_changes() {
-        // From the reference implementation, seed 1234567.
+        // Output of the reference implementation for seed 1234567.
         let mut random = Random::new(1_234_567);
         let found: Vec<u64> = (0..3).map(|_| random.next_bits()).collect();
         assert_eq!(found, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
     }
 
     #[test]
-    fn numbers_are_where_they_should_be() {
+    fn numbers_are_within_their_ranges() {
         let mut random = Random::new(1);
         let mut seen = [0_u32; 5];
         for _ in 0..5000 {

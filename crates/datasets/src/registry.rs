@@ -1,4 +1,4 @@
-//! The registry of datasets, and the specification by which one is opened.
+//! The registry of datasets, and opening a dataset by its specification.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ type Parameters = &'static [(&'static str, &'static str)];
 /// A dataset as `ergo list datasets` shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct DatasetInfo {
-    /// The id it is chosen by.
+    /// The id that selects it.
     pub id: &'static str,
     /// What it contains.
     pub description: &'static str,
@@ -35,61 +35,65 @@ pub struct DatasetInfo {
 }
 
 const PATH: (&str, &str) = ("path", "the file");
-const FOLDER: (&str, &str) = ("path", "the file, or a folder of them");
-const QUESTION: (&str, &str) = ("problem", "the column with what is asked");
-const ANSWER: (&str, &str) = ("answer", "the column with what is right");
-const SUBJECT: (&str, &str) = ("subject", "the column with what it is about");
-const OUTPUT: (&str, &str) = ("output_tokens", "the column with the most tokens of each answer");
-const SPLIT: (&str, &str) = ("split", "which split, where there are several");
+const FOLDER: (&str, &str) = ("path", "the file, or a folder of such files");
+const QUESTION: (&str, &str) = ("problem", "the column with the prompt");
+const ANSWER: (&str, &str) = ("answer", "the column with the reference answer");
+const SUBJECT: (&str, &str) = ("subject", "the column with the subject");
+const OUTPUT: (&str, &str) = ("output_tokens", "the column with the maximum number of tokens of each answer");
+const SPLIT: (&str, &str) = ("split", "the split, if there are several");
 const TURNS: (&str, &str) =
-    ("turns", "first (default) takes the first question alone; all, or N at most, each as a query of its own");
-const FIELD: (&str, &str) = ("field", "which array of the object, where there are several");
+    ("turns", "first: only the first user turn (default); all or N: all user turns or the first N, one query each");
+const FIELD: (&str, &str) = ("field", "the name of the array in the object, if there are several");
 
 const FILE: Parameters = &[PATH, QUESTION, ANSWER, SUBJECT, OUTPUT];
 const SYNTHETIC: Parameters = &[
     ("prompt_tokens", "N, uniform:A..B, normal:MEAN,SD, lognormal:MEAN,SD or exponential:MEAN (128)"),
-    ("output_tokens", "the same, for the most tokens of each answer (64)"),
-    ("max_prompt_tokens", "no prompt is longer"),
-    ("max_output_tokens", "no answer may be longer"),
-    ("shared_prefix_tokens", "how many tokens all prompts share, before their own (0)"),
-    ("turns", "how many turns a conversation has (1)"),
-    ("turn_tokens", "how long its further turns are, as prompt_tokens (the same)"),
-    ("seed", "another seed gives other queries (0)"),
+    ("output_tokens", "maximum number of tokens of each answer, as a distribution like prompt_tokens (64)"),
+    ("max_prompt_tokens", "maximum length of a prompt"),
+    ("max_output_tokens", "upper limit for output_tokens"),
+    ("shared_prefix_tokens", "number of tokens at the start that all prompts share (0)"),
+    ("turns", "number of turns of a conversation (1)"),
+    ("turn_tokens", "length of the later turns, as a distribution like prompt_tokens (same as prompt_tokens)"),
+    ("seed", "random seed (0)"),
 ];
 
 const REGISTRY: &[DatasetInfo] = &[
-    DatasetInfo { id: "builtin", description: "600 problems in twelve subjects, inside the program", parameters: &[] },
-    DatasetInfo { id: "jsonl", description: "a JSON Lines file; its path alone is enough", parameters: FILE },
+    DatasetInfo {
+        id: "builtin",
+        description: "600 problems in twelve subjects, built into the program",
+        parameters: &[],
+    },
+    DatasetInfo { id: "jsonl", description: "a JSON Lines file; also selected by its path alone", parameters: FILE },
     DatasetInfo {
         id: "json",
-        description: "a JSON file: an array of objects, or an object with one inside",
+        description: "a JSON file: an array of objects, or an object that contains such an array",
         parameters: &[PATH, FIELD, QUESTION, ANSWER, SUBJECT, OUTPUT],
     },
     DatasetInfo { id: "csv", description: "a CSV or TSV file with a header line", parameters: FILE },
     DatasetInfo {
         id: "parquet",
-        description: "a Parquet file, or a folder of them such as a cloned Hugging Face repository",
+        description: "a Parquet file, or a folder of Parquet files such as a cloned Hugging Face repository",
         parameters: &[FOLDER, SPLIT, QUESTION, ANSWER, SUBJECT, OUTPUT],
     },
-    DatasetInfo { id: "arrow", description: "an Arrow IPC file, of the file or stream format", parameters: FILE },
+    DatasetInfo { id: "arrow", description: "an Arrow IPC file, in the file or stream format", parameters: FILE },
     DatasetInfo {
         id: "hf",
-        description: "a folder written by save_to_disk of Hugging Face datasets",
+        description: "a folder written by save_to_disk() of Hugging Face datasets",
         parameters: &[("path", "the folder"), SPLIT, QUESTION, ANSWER, SUBJECT, OUTPUT],
     },
     DatasetInfo {
         id: "sharegpt",
-        description: "conversations in any of these files: the first question and its answer, or all of them",
+        description: "conversations in any of the file formats above: the first user turn, or all user turns",
         parameters: &[FOLDER, SPLIT, FIELD, TURNS, OUTPUT],
     },
     DatasetInfo {
         id: "synthetic",
-        description: "random words without an end; lengths are approximate, the measured counts are in the record",
+        description: "endless prompts of random words; lengths are approximate, records have the model's token counts",
         parameters: SYNTHETIC,
     },
     DatasetInfo {
         id: "replay",
-        description: "a recording of arrivals and lengths, as Mooncake and BurstGPT have them, for --replay",
+        description: "recorded arrival times and token lengths in the format of Mooncake or BurstGPT, for --replay",
         parameters: replay::PARAMETERS,
     },
 ];
@@ -106,7 +110,7 @@ pub fn selection_parameters() -> &'static [(&'static str, &'static str)] {
     selection::PARAMETERS
 }
 
-/// The dataset that a user asks for: an id or a path, and parameters.
+/// The dataset to open: an id or a path, and parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatasetSpec {
     /// The id of a registered dataset, or a path.
@@ -161,7 +165,7 @@ fn path_of<'a>(spec: &'a DatasetSpec, info: &DatasetInfo) -> Result<&'a str, Dat
 /// Whether a dataset id is a path: a file or folder exists, or the text looks like one.
 fn is_path(text: &str) -> bool {
     let path = Path::new(text);
-    text.contains(std::path::MAIN_SEPARATOR) || Format::of_ending(path).is_some() || path.exists()
+    text.contains(std::path::MAIN_SEPARATOR) || Format::from_extension(path).is_some() || path.exists()
 }
 
 /// Opens a file or a folder in the format of the id, or else in its detected format.
@@ -174,7 +178,7 @@ fn table(path: &Path, id: Option<&'static str>, spec: &DatasetSpec) -> Result<Bo
         Some("parquet") => Format::Parquet,
         Some("arrow") => Format::Arrow,
         Some("hf") => Format::HuggingFace,
-        _ => Format::of(path)?,
+        _ => Format::detect(path)?,
     };
     let mut id = id.unwrap_or_else(|| id_of(format));
     let rows = rows(path, format, given("split").as_deref(), given("field").as_deref())?;
@@ -187,7 +191,7 @@ fn table(path: &Path, id: Option<&'static str>, spec: &DatasetSpec) -> Result<Bo
     // Conversations are only looked for if no column can be the problem.
     let is_plain =
         names.problem.is_some() || PROBLEM.iter().any(|name| rows.columns().iter().any(|there| there == name));
-    if !is_plain && Conversations::column_of(&*rows).is_some() {
+    if !is_plain && Conversations::find_column(&*rows).is_some() {
         id = "sharegpt";
     }
     if spec.id != id {
@@ -290,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_list_what_exists() {
+    fn errors_list_the_valid_names() {
         assert!(error("gsm8k", &[]).contains("the datasets are builtin, jsonl"));
         assert!(
             error("builtin", &[("split", "test")])
@@ -308,7 +312,7 @@ mod tests {
         assert!(error(&table, &[("answer", "gold")]).contains("the columns are question, target, category, level"));
     }
 
-    /// The same table, by its path alone or with the split that is needed.
+    /// The same table in different formats: id, file, and split if the folder has several.
     const SAME: &[(&str, &str, Option<&str>)] = &[
         ("jsonl", "table.jsonl", None),
         ("jsonl", "lines.json", None),
@@ -358,13 +362,13 @@ mod tests {
                 fingerprints.insert(by_path.fingerprint().to_owned());
             }
             assert_eq!(found, expected, "{name}");
-            // From the end to the start, as no cache likes it.
+            // Backwards, the worst order for the cache.
             for query in expected.iter().rev().filter(|_| *id != "csv") {
                 assert_eq!(by_path.get(query.index).unwrap(), *query, "{name}");
             }
             assert!(matches!(by_path.get(7), Err(DatasetError::Beyond { index: 7, size: 7 })));
         }
-        assert_eq!(fingerprints.len(), 1, "what is the same has the same fingerprint");
+        assert_eq!(fingerprints.len(), 1, "the same table has the same fingerprint in every format");
     }
 
     #[test]
@@ -426,7 +430,7 @@ mod tests {
         assert_eq!(dataset.get(0).unwrap().metadata["source_index"], 4);
     }
 
-    /// Opens bytes under a name and reads all there is.
+    /// Writes bytes to a file with this name, opens it and reads all queries.
     fn read(name: &str, bytes: &[u8]) -> Result<Vec<Query>, String> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
@@ -444,7 +448,7 @@ mod tests {
                 assert!(error.contains(name), "{error}");
             }
         }
-        // A stream needs no end: cut between two messages it is a shorter stream.
+        // A stream has no end marker: a stream cut between two messages is a valid shorter stream.
         let whole = std::fs::read(fixture("plain-stream.arrow")).unwrap();
         let expected = read("x.arrow", &whole).unwrap();
         for length in 0..whole.len() {

@@ -87,13 +87,14 @@ mod tests {
     #[test]
     fn the_token_limit_is_read_from_its_column() {
         let names = ColumnNames { output_tokens: Some(String::from("n")), ..ColumnNames::default() };
-        let of = |value: Value| query(json!({ "problem": "a", "n": value }), &names).map(|query| query.output_tokens);
-        assert_eq!(of(json!(12)), Ok(Some(12)));
-        assert_eq!(of(json!(12.0)), Ok(Some(12)));
-        assert_eq!(of(json!(" 7 ")), Ok(Some(7)));
-        assert_eq!(of(json!(null)), Ok(None));
-        assert!(of(json!(0)).unwrap_err().text.contains("`0` in column `n`"));
-        assert!(of(json!("many")).is_err());
+        let limit =
+            |value: Value| query(json!({ "problem": "a", "n": value }), &names).map(|query| query.output_tokens);
+        assert_eq!(limit(json!(12)), Ok(Some(12)));
+        assert_eq!(limit(json!(12.0)), Ok(Some(12)));
+        assert_eq!(limit(json!(" 7 ")), Ok(Some(7)));
+        assert_eq!(limit(json!(null)), Ok(None));
+        assert!(limit(json!(0)).unwrap_err().text.contains("`0` in column `n`"));
+        assert!(limit(json!("many")).is_err());
         assert_eq!(query(json!({ "problem": "a", "n": 3 }), &ColumnNames::default()).unwrap().output_tokens, None);
     }
 

@@ -1,10 +1,10 @@
 //! Selects and orders queries of a dataset: `where`, then `shuffle`, then `skip`, then `limit`.
 //!
-//! The turns of a conversation stay together: `shuffle` moves whole conversations, and `skip` ends at the first turn of a
-//! conversation. `limit` counts queries, so the last conversation may be cut short.
+//! The turns of a conversation stay together: `shuffle` moves whole conversations, and `skip` ends at the first turn of
+//! a conversation. `limit` counts queries, so the last conversation may be cut short.
 //!
-//! The index of a query is its position in the selection. With `where` or `shuffle`, the metadata `source_index` has its
-//! index in the dataset. The fingerprint includes the selection.
+//! The index of a query is its position in the selection. With `where` or `shuffle`, the metadata `source_index` has
+//! its index in the dataset. The fingerprint includes the selection.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,13 +18,13 @@ use super::{Dataset, DatasetError, Query};
 use crate::fingerprint::sha256;
 use crate::grade::Grader;
 
-/// The parameters every dataset has, and what they mean.
+/// Names and descriptions of the parameters that every dataset has.
 pub(super) const PARAMETERS: &[(&str, &str)] = &[
-    ("where", "keep the rows of which a column has this value: COLUMN=VALUE"),
-    ("shuffle", "put what is left in a random order: the order's seed"),
-    ("skip", "leave out this many from the start of what is left"),
-    ("limit", "take this many at most of what is left"),
-    ("subset", "A..B: the same as skip=A and limit=B-A"),
+    ("where", "COLUMN=VALUE: keep only the queries with this value in this column"),
+    ("shuffle", "shuffle the queries with this random seed"),
+    ("skip", "number of queries to skip, after where and shuffle"),
+    ("limit", "maximum number of queries, after skip"),
+    ("subset", "A..B: same as skip=A and limit=B-A"),
 ];
 
 /// Maximum number of values listed in an error.
@@ -110,7 +110,8 @@ impl SelectedDataset {
         if selection.equals.is_some() || selection.shuffle.is_some() {
             let parameter = if selection.shuffle.is_some() { "shuffle" } else { "where" };
             let Some(size) = dataset.size() else {
-                let what = format!("the dataset {} is endless", dataset.id()).into();
+                let done = if parameter == "shuffle" { "shuffled" } else { "filtered" };
+                let what = format!("the dataset {} is endless, so it cannot be {done}", dataset.id()).into();
                 return Err(DatasetError::Value { parameter, what });
             };
             let mut kept = match &selection.equals {
@@ -128,7 +129,7 @@ impl SelectedDataset {
         let left = all.map(|all| all.saturating_sub(skip));
         if left == Some(0) {
             let all = all.unwrap_or(0);
-            let what = format!("{} leaves no query of {all}", selection.skip).into();
+            let what = format!("skipping {} of {all} queries leaves none", selection.skip).into();
             return Err(DatasetError::Value { parameter: "skip", what });
         }
         selected.skip = skip;
@@ -240,7 +241,7 @@ fn matching(dataset: &dyn Dataset, size: u64, column: &str, value: &str) -> Resu
         };
         match found {
             Some(found) if found == value => kept.push(index),
-            Some(found) if values.len() < SHOWN => {
+            Some(found) if values.len() <= SHOWN => {
                 values.insert(found);
             }
             Some(_) => {}
@@ -254,8 +255,12 @@ fn matching(dataset: &dyn Dataset, size: u64, column: &str, value: &str) -> Resu
         columns.insert(String::from("subject"));
         Message::new(format!("no column `{column}`")).with_hint(columns_hint(columns))
     } else {
-        let hint = Hint::text(format!("values are {}", values.into_iter().collect::<Vec<_>>().join(", ")));
-        Message::new(format!("no query has `{value}` in `{column}`")).with_hint(hint)
+        let values: Vec<String> = values.into_iter().collect();
+        let hint = match values.get(..SHOWN) {
+            Some(some) if values.len() > SHOWN => format!("some of the values are {}", some.join(", ")),
+            _ => format!("the values are {}", values.join(", ")),
+        };
+        Message::new(format!("no query has `{value}` in `{column}`")).with_hint(Hint::text(hint))
     };
     Err(DatasetError::Value { parameter: "where", what })
 }
@@ -283,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_keeps_what_meets_it() {
+    fn where_keeps_only_matching_queries() {
         let dataset =
             select(&[("where", "subject=addition"), ("shuffle", "1"), ("skip", "10"), ("limit", "5")]).unwrap();
         assert_eq!(dataset.size(), Some(5));
@@ -298,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_has_no_source_and_all_is_the_dataset() {
+    fn a_subset_has_no_source_index_and_an_empty_selection_is_the_dataset() {
         let part = select(&[("subset", "590..610")]).unwrap();
         assert_eq!((part.size(), part.get(0).unwrap().index), (Some(10), 0));
         assert!(part.get(0).unwrap().metadata.is_empty());
@@ -306,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn another_selection_is_another_dataset() {
+    fn every_selection_has_its_own_fingerprint() {
         let all: Vec<String> = [
             &[("shuffle", "1")][..],
             &[("shuffle", "2")],
@@ -327,10 +332,10 @@ mod tests {
         assert!(error(&[("where", "colour=red")]).contains("no column `colour`. hint: the columns are subject"));
         assert!(
             error(&[("where", "subject=zoology")])
-                .contains("no query has `zoology` in `subject`. hint: values are add")
+                .contains("no query has `zoology` in `subject`. hint: some of the values are add")
         );
         assert!(error(&[("where", "subject")]).contains("is not a condition"));
-        assert!(error(&[("skip", "600")]).contains("600 leaves no query of 600"));
+        assert!(error(&[("skip", "600")]).contains("skipping 600 of 600 queries leaves none"));
         assert!(error(&[("limit", "0")]).contains("leaves no query"));
         assert!(error(&[("subset", "5..5")]).contains("is not a range"));
         assert!(error(&[("subset", "1..5"), ("skip", "2")]).contains("one or the other"));
@@ -347,19 +352,19 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_endless_conversations_begins_with_one() {
+    fn a_selection_of_endless_conversations_starts_with_a_first_turn() {
         let parameters = [("turns", "3"), ("skip", "4"), ("limit", "5")];
         let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let part = crate::open(&DatasetSpec { id: String::from("synthetic"), parameters }).unwrap();
         let first = part.get(0).unwrap().turn.unwrap();
         assert_eq!((first.conversation, first.number, part.size()), (2, 0, Some(5)));
-        assert_eq!((part.turns(0), part.turns(3)), (3, 2), "the last is cut short");
+        assert_eq!((part.turns(0), part.turns(3)), (3, 2), "the last conversation is cut short");
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
-        fn a_selection_is_an_order_of_the_right_part(
+        fn a_selection_has_the_matching_queries_once_each(
             seed in proptest::option::of(any::<u64>()),
             only in any::<bool>(),
             skip in 0_u64..49,
@@ -368,7 +373,7 @@ mod tests {
             let equals = only.then(|| (String::from("subject"), String::from("addition")));
             let selection = Selection { equals, shuffle: seed, skip, limit };
             let selected = SelectedDataset::new(Box::<Builtin>::default(), &selection).unwrap();
-            // The same without skip and limit: all that meet the condition, each once.
+            // The same without skip and limit: all matching queries, once each.
             let whole = SelectedDataset::new(Box::<Builtin>::default(), &Selection { skip: 0, limit: None, ..selection }).unwrap();
             let mut all = problems(&whole);
             let part: Vec<String> = all.iter().skip(usize::try_from(skip).unwrap())

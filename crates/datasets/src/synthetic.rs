@@ -1,7 +1,8 @@
 //! The dataset `synthetic`: endless prompts of common short words, with a maximum length for each answer.
 //!
-//! The turns of a conversation have consecutive indices, and only the first has the shared prefix. The same seed and index
-//! always give the same query. One word is about one token, so lengths are approximate; the record has the model's counts.
+//! The turns of a conversation have consecutive indices, and only the first has the shared prefix. The same seed and
+//! index always give the same query. One word is about one token, so lengths are approximate; the record has the
+//! model's counts.
 
 use std::collections::BTreeMap;
 
@@ -211,7 +212,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_same_place_gives_the_same_query(seed: u64, index: u64, before in prop::collection::vec(any::<u64>(), 0..4)) {
+        fn the_same_index_gives_the_same_query(seed: u64, index: u64, before in prop::collection::vec(any::<u64>(), 0..4)) {
             let seed = seed.to_string();
             let parameters = [("seed", seed.as_str()), ("prompt_tokens", "normal:9,4"), ("output_tokens", "exponential:5")];
             let (one, other) = (open(&parameters).unwrap(), open(&parameters).unwrap());

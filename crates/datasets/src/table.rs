@@ -1,7 +1,7 @@
-//! Datasets of rows, whatever file they come from.
+//! Datasets of rows from files of any format.
 //!
-//! Opening a table reads every row, so that an invalid row is an error before the first request and not after an hour. The
-//! fingerprint is a hash of all queries, so the same table has the same fingerprint in every file format.
+//! Opening a table reads every row, so that an invalid row is an error before the first request and not after an hour.
+//! The fingerprint is a hash of all queries, so the same table has the same fingerprint in every file format.
 
 use std::fmt;
 use std::path::Path;
@@ -78,7 +78,7 @@ impl Table {
         let mut digest = Sha256::new();
         for index in 0..rows.count() {
             let query = query(&*rows, index, &columns)?;
-            // A query is text and JSON values: it can always be written.
+            // A query consists of text and JSON values, so writing it cannot fail.
             digest.update(serde_json::to_vec(&query).unwrap_or_default());
             digest.update(b"\n");
         }

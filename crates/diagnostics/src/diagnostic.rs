@@ -1,24 +1,24 @@
-//! What a front end shows of an error: its text and its hint.
+//! Errors and warnings with hints.
 
 use std::fmt::{self, Display};
 
 use crate::{CommandLine, Hint, Phrasing};
 
-/// Something that went wrong, with what to do about it where that is known.
+/// An error or a warning, with an optional hint.
 ///
-/// Its text never contains the hint, so a front end never has to take the two apart.
+/// The text never contains the hint, so a front end can format them separately.
 pub trait Diagnostic: Display {
-    /// What to do about it.
+    /// How to fix it.
     fn hint(&self) -> Option<Hint> {
         None
     }
 
-    /// Its text and its hint as owned values, for an error that outlives this one.
+    /// The text and the hint as owned values.
     fn to_message(&self) -> Message {
         Message { text: self.to_string(), hint: self.hint() }
     }
 
-    /// `text. hint: what to do`, in the words of one front end: for logs and places with room for one line only.
+    /// `text. hint: how to fix it`, formatted for one front end: for logs and other places with one line.
     fn one_line(&self, phrasing: &dyn Phrasing) -> String {
         match self.hint() {
             Some(hint) => format!("{self}. hint: {}", hint.phrase(phrasing)),
@@ -27,12 +27,12 @@ pub trait Diagnostic: Display {
     }
 }
 
-/// The text and the hint of an error whose type does not matter any more.
+/// The text and the hint of an error, without its type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// What happened.
     pub text: String,
-    /// What to do about it.
+    /// How to fix it.
     pub hint: Option<Hint>,
 }
 
@@ -48,13 +48,13 @@ impl Message {
         Self { hint: Some(hint), ..self }
     }
 
-    /// The same message with where it happened in front: `path: what happened`.
+    /// The same message with the place in front: `path: what happened`.
     #[must_use]
     pub fn at(self, place: impl Display) -> Self {
         Self { text: format!("{place}: {}", self.text), ..self }
     }
 
-    /// The hint in the words of the command line.
+    /// The hint, formatted for the command line.
     #[must_use]
     pub fn command_line_hint(&self) -> Option<String> {
         self.hint.as_ref().map(|hint| hint.phrase(&CommandLine))
@@ -110,7 +110,7 @@ mod tests {
     use crate::{hint, option};
 
     #[test]
-    fn a_message_keeps_text_and_hint_apart() {
+    fn text_and_hint_are_separate() {
         let message = Message::new("no such file").with_hint(hint!("see ", option("dataset"))).at("a.json");
         assert_eq!(message.to_string(), "a.json: no such file");
         assert_eq!(message.command_line_hint().as_deref(), Some("see --dataset"));

@@ -1,23 +1,23 @@
-//! A hint: text, option names and commands, worded only when it is shown.
+//! Hints: text, option names and commands, formatted by the front end that shows them.
 
 use std::borrow::Cow;
 
 use crate::Phrasing;
 
-/// What to do about an error or a warning. Build one with [`hint!`](crate::hint).
+/// How to fix an error or a warning. Build one with [`hint!`](crate::hint).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hint(Vec<Part>);
 
 /// A part of a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// Words that are the same for every reader.
+    /// Text that is the same in every front end.
     Text(Cow<'static, str>),
     /// An option, such as `max-tokens`.
     Option {
         /// Its long name on the command line, without the dashes.
         name: Cow<'static, str>,
-        /// What to set it to.
+        /// The suggested value.
         value: Option<Cow<'static, str>>,
     },
     /// An option without a value, such as `lenient`, by its long name on the command line, without the dashes.
@@ -78,24 +78,24 @@ impl From<String> for Hint {
 }
 
 impl Hint {
-    /// A hint of these parts.
+    /// A hint with these parts.
     #[must_use]
     pub fn new(parts: Vec<Part>) -> Self {
         Self(parts)
     }
 
-    /// A hint that is the same for every reader.
+    /// A hint that is the same in every front end.
     pub fn text(text: impl Into<Cow<'static, str>>) -> Self {
         Self(vec![Part::Text(text.into())])
     }
 
-    /// Its parts, in order.
+    /// The parts, in order.
     #[must_use]
     pub fn parts(&self) -> &[Part] {
         &self.0
     }
 
-    /// The hint in the words of one front end.
+    /// The hint, formatted for one front end.
     #[must_use]
     pub fn phrase(&self, phrasing: &dyn Phrasing) -> String {
         let mut words = String::new();

@@ -1,8 +1,8 @@
-//! Errors that carry what to do about them.
+//! Errors with hints.
 //!
-//! An error's text says what happened and where. What to do about it is a separate value, a [`Hint`], because the action
-//! differs by front end: `--max-tokens N` on the command line is `max_tokens=N` in Python. Libraries build hints from
-//! text, option names and commands; the front end words them with a [`Phrasing`].
+//! The text of an error describes what happened and where. The suggested fix is a separate value, a [`Hint`], because
+//! it differs by front end: `--max-tokens N` on the command line is `max_tokens=N` in Python. Libraries build hints
+//! from text, option names and commands; the front end formats them with a [`Phrasing`].
 //!
 //! ```
 //! use ergometer_diagnostics::{CommandLine, Diagnostic, Hint, Keywords, hint, option};

@@ -1,8 +1,8 @@
 //! How each front end names options and commands.
 
-/// The words of a front end.
+/// How a front end formats options and commands.
 pub trait Phrasing {
-    /// An option, by its long name on the command line, and what to set it to.
+    /// An option, by its long name on the command line, and the suggested value.
     fn option(&self, name: &str, value: Option<&str>) -> String;
 
     /// An option without a value, by its long name on the command line.
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn python_quotes_what_is_not_a_number() {
+    fn python_quotes_values_that_are_not_numbers() {
         assert_eq!(Keywords.option("max-tokens", Some("64")), "max_tokens=64");
         assert_eq!(Keywords.option("duration", Some("60s")), "duration='60s'");
         assert_eq!(Keywords.option("duration", None), "duration");
@@ -62,6 +62,6 @@ mod tests {
     #[test]
     fn a_flag_is_set_to_true_in_python() {
         assert_eq!(CommandLine.flag("lenient"), "--lenient");
-        assert_eq!(Keywords.flag("max-size"), "max_size=True");
+        assert_eq!(Keywords.flag("ignore-eos"), "ignore_eos=True");
     }
 }

@@ -1,6 +1,6 @@
-//! Measures how fast models run on this machine: load time, and prefill and decode in tokens per second. It measures the
-//! demo models (on the calling thread only) and the model folders given as arguments. Each figure is the best of several
-//! rounds, because the machine may be busy.
+//! Measures how fast models run on this machine: load time, and prefill and decode in tokens per second. It measures
+//! the demo models (on the calling thread only) and the model folders given as arguments. Each figure is the best of
+//! several rounds, because the machine may be busy.
 
 use std::error::Error;
 use std::ops::ControlFlow;
@@ -44,8 +44,8 @@ fn measure(load: impl FnOnce() -> Result<Model, ModelError>) -> Result<(), Box<d
     Ok(())
 }
 
-/// Returns the tokens of the prompt, the tokens after the first, and a time: TTFT if `max_tokens` is 1, otherwise the time
-/// after the first token.
+/// Returns the tokens of the prompt, the tokens after the first, and a time: TTFT if `max_tokens` is 1, otherwise the
+/// time after the first token.
 fn run(model: &Model, prompt: &Prompt, max_tokens: usize) -> Result<(usize, usize, Duration), Box<dyn Error>> {
     let sampling = Sampling { max_tokens: Some(max_tokens), ..Sampling::default() };
     let started = Instant::now();

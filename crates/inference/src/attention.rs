@@ -41,8 +41,8 @@ impl LayerCache {
         }
     }
 
-    /// Attends from each row of `queries`; the first row is at position `first`. `parallel` splits the heads of all rows
-    /// over rayon's threads. Each head is computed in a fixed order, so the result is the same.
+    /// Attends from each row of `queries`; the first row is at position `first`. `parallel` splits the heads of all
+    /// rows over rayon's threads. Each head is computed in a fixed order, so the result is the same.
     pub(crate) fn attend(&self, queries: &[f32], first: usize, heads: Heads, parallel: bool, outputs: &mut [f32]) {
         let group = heads.count / heads.key_value_count;
         let attend_one = |scores: &mut Vec<f32>, (index, output): (usize, &mut [f32])| {

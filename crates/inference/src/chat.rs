@@ -93,7 +93,8 @@ type RenderResult = Result<String, Box<dyn StdError + Send + Sync>>;
 const NAME: &str = "chat_template";
 
 impl Chat {
-    /// Reads `tokenizer_config.json` and `chat_template.jinja`. If both contain a template, it uses `chat_template.jinja`.
+    /// Reads `tokenizer_config.json` and `chat_template.jinja`. If both contain a template, it uses
+    /// `chat_template.jinja`.
     pub(crate) fn load(config: Option<&File>, template: Option<&File>) -> Result<Self, ModelError> {
         let raw = config.map(|file| parse_json::<TokenizerConfig>(&file.path, &file.bytes)).transpose()?;
         let TokenizerConfig { chat_template, bos_token, eos_token } = raw.unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Parses and checks `config.json`.
 //!
-//! A parsed configuration has no size of zero, its heads divide into groups, the size of a head is even, and no product of
-//! two sizes overflows. A model with an unsupported feature is an error that names the feature.
+//! A parsed configuration has no size of zero, its heads divide into groups, the size of a head is even, and no product
+//! of two sizes overflows. A model with an unsupported feature is an error that names the feature.
 
 use std::path::Path;
 

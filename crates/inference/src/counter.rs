@@ -44,8 +44,8 @@ impl TokenCounter {
         &self.fingerprint
     }
 
-    /// Tokens of a prompt rendered by the chat template. Without a chat template, the two texts are separated by an empty
-    /// line.
+    /// Tokens of a prompt rendered by the chat template. Without a chat template, the two texts are separated by an
+    /// empty line.
     pub fn prompt(&self, system: Option<&str>, user: &str) -> Result<usize, GenerateError> {
         let conversation = Conversation { system, before: &[], user };
         Ok(self.chat.encode(&self.tokenizer, &conversation)?.len())

@@ -1,8 +1,8 @@
 //! Decodes a stream of tokens to text, one token at a time.
 //!
-//! A character may span several tokens, so the text at the end is held back while it can still change. The pieces joined
-//! equal the text of all tokens decoded at once. The one exception comes from the tokenizer: with byte fallback, a stray
-//! byte after a complete character removes that character, which has already been handed out.
+//! A character may span several tokens, so the text at the end is held back while it can still change. The pieces
+//! joined equal the text of all tokens decoded at once. The one exception comes from the tokenizer: with byte fallback,
+//! a stray byte after a complete character removes that character, which has already been handed out.
 
 use std::error::Error;
 
@@ -10,8 +10,8 @@ use crate::tokenizer::Tokenizer;
 
 /// The window of tokens decoded at each step moves on when it has this many tokens.
 const WINDOW: usize = 16;
-/// The maximum number of replacement characters at the end that can still become a character: an incomplete character has
-/// at most three bytes.
+/// The maximum number of replacement characters at the end that can still become a character: an incomplete character
+/// has at most three bytes.
 const OPEN_MARKS: usize = 3;
 
 /// Decodes tokens one at a time.

@@ -39,7 +39,7 @@ pub enum ModelError {
     Config {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// The model has a feature that this engine does not implement.
@@ -55,7 +55,7 @@ pub enum ModelError {
     Index {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// A weight file is damaged.

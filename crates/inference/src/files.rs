@@ -67,8 +67,8 @@ impl Files {
 }
 
 impl TokenizerFiles {
-    /// Reads the files of a folder or a single tokenizer file. For a path to a `tokenizer.json`, it also reads the other
-    /// files beside it.
+    /// Reads the files of a folder or a single tokenizer file. For a path to a `tokenizer.json`, it also reads the
+    /// other files beside it.
     pub(crate) fn read(path: &Path) -> Result<Self, ModelError> {
         const NAME: &str = "tokenizer.json";
         let folder = if path.is_dir() {
@@ -91,8 +91,8 @@ impl TokenizerFiles {
     }
 }
 
-/// Hashes each file's length and content, so that an absent file differs from an empty one and moving bytes from one file
-/// to the next changes the hash.
+/// Hashes each file's length and content, so that an absent file differs from an empty one and moving bytes from one
+/// file to the next changes the hash.
 fn hash<'a>(parts: impl IntoIterator<Item = Option<&'a File>>) -> String {
     let mut digest = Sha256::new();
     for part in parts {

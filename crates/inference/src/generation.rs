@@ -29,8 +29,8 @@ impl Prompt {
 pub struct Generation {
     /// Tokens of the prompt.
     pub input_tokens: usize,
-    /// Tokens of the answer, equal to the number of calls of `on_piece`. An end-of-sequence token counts, because it takes a
-    /// pass through the model like any other token.
+    /// Tokens of the answer, equal to the number of calls of `on_piece`. An end-of-sequence token counts, because it
+    /// takes a pass through the model like any other token.
     pub output_tokens: usize,
     /// Why the answer ended.
     pub finish: Finish,
@@ -55,8 +55,8 @@ struct TextStream<'a> {
 
 impl Model {
     /// Encodes an optional system message and a user message with the model's chat template. A model without a chat
-    /// template gets the two texts separated by an empty line. The text of a special token becomes that token, as in other
-    /// inference servers.
+    /// template gets the two texts separated by an empty line. The text of a special token becomes that token, as in
+    /// other inference servers.
     pub fn encode(&self, system: Option<&str>, user: &str) -> Result<Prompt, GenerateError> {
         self.encode_conversation(&Conversation { system, before: &[], user })
     }
@@ -67,8 +67,8 @@ impl Model {
         Ok(Prompt { tokens: self.chat.encode(&self.tokenizer, conversation)? })
     }
 
-    /// Generates an answer. It calls `on_piece` once per token, as soon as the token is chosen, with the text that can no
-    /// longer change; the text is empty while a character or a stop text is incomplete. The pieces joined are the
+    /// Generates an answer. It calls `on_piece` once per token, as soon as the token is chosen, with the text that can
+    /// no longer change; the text is empty while a character or a stop text is incomplete. The pieces joined are the
     /// answer. Returning `Break` from `on_piece` ends the generation immediately.
     pub fn generate(
         &self,
@@ -79,8 +79,8 @@ impl Model {
         self.generate_while(prompt, sampling, &|| true, on_piece)
     }
 
-    /// Generates an answer while `keep_going` returns true. It is called before every layer, so a caller can also cancel
-    /// during a long prefill.
+    /// Generates an answer while `keep_going` returns true. It is called before every layer, so a caller can also
+    /// cancel during a long prefill.
     pub fn generate_while(
         &self,
         prompt: &Prompt,

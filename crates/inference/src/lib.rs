@@ -17,9 +17,9 @@
 //! ```
 //!
 //! A [`Model`] is loaded from a Hugging Face folder or from a [`Demo`] embedded in this library. It computes in 32-bit
-//! floats, whatever number format the files use. Threads share a model by reference: each call of [`Model::generate`] has
-//! its own cache. Small models, including the demos, run on the calling thread only, so the CPU time of that thread is
-//! the CPU time of the inference. Matrices of 2^18 or more weights are split over rayon's threads.
+//! floats, whatever number format the files use. Threads share a model by reference: each call of [`Model::generate`]
+//! has its own cache. Small models, including the demos, run on the calling thread only, so the CPU time of that thread
+//! is the CPU time of the inference. Matrices of 2^18 or more weights are split over rayon's threads.
 
 mod attention;
 mod chat;

@@ -1,12 +1,12 @@
 //! Weight matrices, multiplied with one vector (decode) or many vectors (prefill).
 //!
 //! A panel interleaves sixteen rows, so that one input is multiplied with sixteen adjacent weights: no sum runs across
-//! lanes, and the compiler vectorises plain loops. The last panel is padded with zeros. A batch uses one block of a panel
-//! (16 KiB, half of a small L1 cache) before the next block.
+//! lanes, and the compiler vectorises plain loops. The last panel is padded with zeros. A batch uses one block of a
+//! panel (16 KiB, half of a small L1 cache) before the next block.
 //!
-//! Matrices of [`PARALLEL_WEIGHTS`] or more weights are split over rayon's threads by panel. This depends on the matrix,
-//! not on the batch: a small model stays on the calling thread, however long its prompt is. One thread computes a panel
-//! in a fixed order, so the result does not depend on the number of threads.
+//! Matrices of [`PARALLEL_WEIGHTS`] or more weights are split over rayon's threads by panel. This depends on the
+//! matrix, not on the batch: a small model stays on the calling thread, however long its prompt is. One thread computes
+//! a panel in a fixed order, so the result does not depend on the number of threads.
 
 use rayon::prelude::*;
 
@@ -14,8 +14,8 @@ use rayon::prelude::*;
 const LANES: usize = 16;
 /// Columns in a block of a panel.
 const BLOCK: usize = 256;
-/// Matrices with at least this many weights use several threads. 2^18 weights take about 30 us on one core, several times
-/// as long as rayon takes to wake a thread; the largest matrix of the demo models has 49,152 weights.
+/// Matrices with at least this many weights use several threads. 2^18 weights take about 30 us on one core, several
+/// times as long as rayon takes to wake a thread; the largest matrix of the demo models has 49,152 weights.
 pub(crate) const PARALLEL_WEIGHTS: usize = 1 << 18;
 /// The minimum number of weights per task.
 const TASK_WEIGHTS: usize = 1 << 16;
@@ -67,8 +67,8 @@ impl Matrix {
         }
     }
 
-    /// Multiplies the matrix with each input vector. `inputs` holds the vectors one after another, and `outputs` holds as
-    /// many vectors of length [`Matrix::rows`]. The caller keeps `scratch` between calls to reuse its memory.
+    /// Multiplies the matrix with each input vector. `inputs` holds the vectors one after another, and `outputs` holds
+    /// as many vectors of length [`Matrix::rows`]. The caller keeps `scratch` between calls to reuse its memory.
     pub(crate) fn multiply(&self, inputs: &[f32], outputs: &mut [f32], scratch: &mut Vec<f32>) {
         let vectors = inputs.len() / self.columns;
         debug_assert_eq!(outputs.len(), vectors * self.rows);

@@ -44,7 +44,8 @@ pub struct ModelInfo {
     pub vocabulary: usize,
     /// A hash of the model's files. Models with equal fingerprints give the same answers.
     pub fingerprint: String,
-    /// Whether products of the larger matrices use several threads. Otherwise the model runs on the calling thread only.
+    /// Whether products of the larger matrices use several threads. Otherwise the model runs on the calling thread
+    /// only.
     pub is_parallel: bool,
 }
 

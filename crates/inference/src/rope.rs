@@ -12,13 +12,13 @@ pub(crate) enum RopeScaling {
     None,
     /// All frequencies are divided by one factor.
     Linear {
-        /// How many times longer the context becomes.
+        /// The factor by which the context becomes longer.
         factor: f32,
     },
     /// As in Llama 3.1: low frequencies are divided by the factor, high ones are unchanged, and those between are
     /// interpolated.
     Llama3 {
-        /// How many times longer the context becomes.
+        /// The factor by which the context becomes longer.
         factor: f32,
         /// A frequency with fewer turns in the original context is low.
         low_frequency_factor: f32,

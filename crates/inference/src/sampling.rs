@@ -1,7 +1,7 @@
 //! Chooses the next token from the logits. The same seed gives the same tokens.
 //!
-//! The order of the steps is the same as in transformers: temperature, then `top_k`, then `top_p`. Tokens with equal logits
-//! are ranked by token number, so the choice is deterministic.
+//! The order of the steps is the same as in transformers: temperature, then `top_k`, then `top_p`. Tokens with equal
+//! logits are ranked by token number, so the choice is deterministic.
 
 use fastrand::Rng;
 
@@ -22,11 +22,11 @@ pub struct Sampling {
     pub seed: u64,
     /// Texts that end the answer. The answer does not include them. Empty texts are ignored.
     pub stop: Vec<String>,
-    /// What an end-of-sequence token does.
+    /// The effect of an end-of-sequence token.
     pub end_of_sequence: EndOfSequence,
 }
 
-/// What an end-of-sequence token does.
+/// The effect of an end-of-sequence token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EndOfSequence {
     /// It ends the answer.

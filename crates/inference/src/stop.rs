@@ -1,7 +1,7 @@
 //! Ends an answer before the first stop text.
 //!
-//! Text that may be the beginning of a stop text is held back until that is decided. The stop text and everything after it
-//! are not part of the answer.
+//! Text that may be the beginning of a stop text is held back until that is decided. The stop text and everything after
+//! it are not part of the answer.
 
 /// Searches streamed text for stop texts.
 pub(crate) struct StopTexts<'a> {

@@ -17,7 +17,8 @@ pub(crate) fn dot(left: &[f32], right: &[f32]) -> f32 {
         }
     }
     let rest: f32 = left_rest.iter().zip(right_rest).map(|(left, right)| left * right).sum();
-    // Adding halves takes four dependent steps instead of sixteen. For heads of sixteen elements that is most of the time.
+    // Adding halves takes four dependent steps instead of sixteen. For heads of sixteen elements that is most of the
+    // time.
     for half in [8, 4, 2, 1] {
         for lane in 0..half {
             sums[lane] += sums[lane + half];

@@ -1,4 +1,5 @@
-//! The server's clock: wall time anchored once at the start, then monotonic, so that steps of the wall clock have no effect.
+//! The server's clock: wall time anchored once at the start, then monotonic, so that steps of the wall clock have no
+//! effect.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

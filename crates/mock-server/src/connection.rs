@@ -75,8 +75,8 @@ async fn watch(reader: &mut ReadHalf<'_>, ahead: &mut Vec<u8>) {
     std::future::pending::<()>().await;
 }
 
-/// Rejects an invalid request and closes the connection. The rest of the input is read first, because closing with unread
-/// input would reset the connection and lose the answer.
+/// Rejects an invalid request and closes the connection. The rest of the input is read first, because closing with
+/// unread input would reset the connection and lose the answer.
 async fn refuse(mut stream: TcpStream, status: u16, message: &str) {
     let reply =
         Reply::json(status, &openai::error(status, "invalid_request_error", message)).with("connection", "close");

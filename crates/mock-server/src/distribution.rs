@@ -1,7 +1,7 @@
 //! Times and counts of a script: a fixed value or a distribution.
 //!
-//! They are parsed from `50ms`, `uniform:10ms..20ms`, `normal:50ms,5ms` or `exponential:20ms`; counts have no unit. Draws
-//! are never negative, and the same generator gives the same draws.
+//! They are parsed from `50ms`, `uniform:10ms..20ms`, `normal:50ms,5ms` or `exponential:20ms`; counts have no unit.
+//! Draws are never negative, and the same generator gives the same draws.
 
 use std::f64::consts::TAU;
 use std::fmt;
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_is_read_and_written() {
+    fn every_form_is_parsed_and_formatted() {
         for text in ["50ms", "uniform:10ms..20ms", "normal:50ms,5ms", "exponential:20ms", "500us"] {
             assert_eq!(text.parse::<Delay>().unwrap().to_string(), text);
         }

@@ -29,6 +29,9 @@ impl Diagnostic for ServerError {
     fn hint(&self) -> Option<Hint> {
         match self {
             Self::Script(error) => error.hint(),
+            Self::Bind { cause, .. } if cause.kind() == io::ErrorKind::AddrNotAvailable => {
+                Some(hint!("this machine does not have that address; pass ", option("host").value("127.0.0.1")))
+            }
             Self::Bind { .. } => {
                 Some(hint!("another program may use the port; ", option("port").value("0"), " picks a free one"))
             }
@@ -49,7 +52,7 @@ pub enum ScriptError {
     /// The text is not a count or a distribution of counts.
     #[error("`{0}` is not a count: expected 128, uniform:10..200, normal:128,20 or exponential:100")]
     Length(String),
-    /// The name is not that of a fault.
+    /// No fault has this name.
     #[error("`{0}` is not a fault")]
     Fault(String),
     /// The text is not a fault with its rate.

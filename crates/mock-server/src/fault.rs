@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_reads_back() {
+    fn every_name_parses_to_its_fault() {
         for fault in Fault::ALL {
             assert_eq!(fault.to_string().parse(), Ok(fault));
         }

@@ -1,8 +1,8 @@
 //! A mock inference server that follows a script and records when it sent each chunk.
 //!
-//! A [`Script`] sets how long answers are, how fast tokens come, and how often each fault happens. The server speaks the
-//! APIs of `OpenAI` and Ollama. [`Stats`] has the ground truth: when each request arrived and when each of its chunks was
-//! written to the socket. With the same seed, the n-th request always gets the same answer, times and fault.
+//! A [`Script`] sets how long answers are, how fast tokens come, and how often each fault happens. The server speaks
+//! the APIs of `OpenAI` and Ollama. [`Stats`] has the ground truth: when each request arrived and when each of its
+//! chunks was written to the socket. With the same seed, the n-th request always gets the same answer, times and fault.
 //!
 //! ```
 //! use ergometer_mock_server::{MockServer, Script};

@@ -17,7 +17,7 @@ pub(crate) const VERSION: &str = "0.12.0";
 
 /// The actual times of a request, for the durations at the end of an answer.
 #[derive(Debug, Clone, Copy)]
-#[expect(clippy::struct_field_names, reason = "the unit in the name is a rule of the house")]
+#[expect(clippy::struct_field_names, reason = "names of raw numbers end with their unit")]
 pub(crate) struct RequestTimes {
     pub(crate) received_ns: i64,
     /// When the request got a slot.

@@ -11,7 +11,7 @@ use crate::script::{Script, UsagePosition};
 /// The context length that the mock reports.
 pub(crate) const CONTEXT: u64 = 32_768;
 
-/// What every body of one answer needs.
+/// The data that every body of one answer needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Answer<'a> {
     pub(crate) id: &'a str,
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn not_json_is_not_json() {
+    fn the_bad_sse_fault_is_not_valid_json() {
         with_answer(CHAT, Api::OpenAiChat, &script(), |answer| {
             let event = String::from_utf8(answer.event(StreamPart::NotJson)).unwrap();
             let data = event.strip_prefix("data: ").unwrap();

@@ -1,4 +1,4 @@
-//! Complete replies, and what happens to the connection after them.
+//! Complete replies, and the state of the connection after them.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use crate::http;
 
-/// What happens to the connection after a reply.
+/// The action on the connection after a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionAction {
     /// It stays open for the next request.

@@ -1,7 +1,7 @@
 //! The schedule of a stream: which parts are sent when, and how the body ends.
 //!
-//! The schedule follows from the plan and the request, without a socket; `stream` sends it. A fault in the middle of the
-//! stream comes after half of the content chunks, and after at least one.
+//! The schedule follows from the plan and the request, without a socket; `stream` sends it. A fault in the middle of
+//! the stream comes after half of the content chunks, and after at least one.
 
 use std::time::Duration;
 

@@ -89,7 +89,7 @@ impl RunningServer {
     pub async fn stop(self) -> Stats {
         let stats = self.stats();
         let _ = self.stop.send(());
-        // A task that panicked has also closed everything.
+        // A task that panicked has also closed the port and all connections.
         let _ = self.task.await;
         stats
     }

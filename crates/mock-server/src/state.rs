@@ -30,7 +30,7 @@ impl ServerState {
         Ok(Self {
             clock,
             ledger: Arc::new(Ledger::new(clock, script.kept_requests)),
-            // A semaphore has a maximum, which is as good as no limit.
+            // The maximum of a semaphore is so large that it is no limit in practice.
             slots: Semaphore::new(script.slots.min(Semaphore::MAX_PERMITS)),
             timer: Timer::start()?,
             started_ns: clock.now_ns(),

@@ -1,7 +1,7 @@
 //! Records what the server does while it answers requests.
 //!
-//! The time of a chunk is taken when its write to the socket returned. Memory is bounded: the oldest requests are dropped
-//! first, and counted.
+//! The time of a chunk is taken when its write to the socket returned. Memory is bounded: the oldest requests are
+//! dropped first, and counted.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -111,7 +111,7 @@ impl<'a> StreamCursor<'a> {
         self.at == self.schedule.steps.len() && self.schedule.end_due <= now
     }
 
-    /// Whether a part after all tokens has been sent: a client may take it for the end.
+    /// Whether a part after all tokens has been sent. A client may treat such a part as the end.
     const fn are_past_tokens(&self) -> bool {
         self.at > self.up_to_tokens
     }

@@ -1,7 +1,7 @@
 //! Encodes the parts of a stream as HTTP chunks.
 //!
-//! The events of one choice differ only in their text, so the JSON around the text is built once per choice. The bytes are
-//! the same as if every event were built separately.
+//! The events of one choice differ only in their text, so the JSON around the text is built once per choice. The bytes
+//! are the same as if every event were built separately.
 
 use crate::http;
 use crate::ollama::RequestTimes;

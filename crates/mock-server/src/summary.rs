@@ -1,7 +1,7 @@
 //! Summarizes the times of many requests: TTFT and the gaps between chunks.
 //!
-//! Percentiles are exact, linear between order statistics. Only streams have gaps; chunks of one write have a gap of zero.
-//! Fewer than 100 values have no p99.
+//! Percentiles are exact, linear between order statistics. Only streams have gaps; chunks of one write have a gap of
+//! zero. Fewer than 100 values have no p99.
 
 use ergometer_statistics::{MINIMUM_FOR_P99, percentile};
 use serde::Serialize;

@@ -1,8 +1,8 @@
 //! A timer that is accurate to a fraction of a millisecond and never early.
 //!
-//! Tokio's timers have a resolution of a millisecond and round up, so tokens would be one to two milliseconds late. Here one
-//! thread sleeps until the earliest wait is due, and ends all waits within a time slice together: 256 streams with a token
-//! every 5 ms are 51,200 waits a second.
+//! Tokio's timers have a resolution of a millisecond and round up, so tokens would be one to two milliseconds late.
+//! Here one thread sleeps until the earliest wait is due, and ends all waits within a time slice together: 256 streams
+//! with a token every 5 ms are 51,200 waits a second.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;

@@ -1,7 +1,7 @@
 //! Bounds the memory of a long session: readings older than every graph are replaced by their energy estimate.
 //!
-//! The energy of each stretch of time is estimated on a separate thread; then its readings are dropped. The total is the
-//! sum over all stretches and the remaining readings. Stretches are adjacent, so no time is lost or counted twice. A machine
+//! The energy of each period is estimated on a separate thread; then its readings are dropped. The total is the sum
+//! over all periods and the remaining readings. Periods are adjacent, so no time is lost or counted twice. A machine
 //! with eight GPUs has about 80 MB of readings per hour, and at most an hour and a half of them is kept.
 
 use std::thread::{self, JoinHandle};
@@ -13,36 +13,37 @@ use ergometer_units::{Seconds, Timestamp, Window};
 use crate::totals::{self, DeviceTotal, TotalEnergy};
 use crate::ui::LONGEST_SPAN;
 
-/// The length of a stretch.
-const STRETCH: Duration = Duration::from_secs(1800);
+/// The length of a period.
+const PERIOD: Duration = Duration::from_secs(1800);
 
-/// Readings kept before the end of a stretch: counters step up to every two seconds, and the next stretch needs the last step.
+/// Readings kept before the end of a period: counters step up to every two seconds, and the next period needs the last
+/// step.
 const MARGIN: Seconds = Seconds::new(15.0);
 
-/// The energy of past stretches of time.
+/// The energy of past periods.
 #[derive(Debug)]
 pub(crate) struct Archive {
     /// When the session started; `None` for a recording.
     since: Option<Timestamp>,
     /// How long readings are kept.
     keep: Seconds,
-    stretch: Seconds,
+    period: Seconds,
     done: Vec<TotalEnergy>,
-    /// The sensor events of past stretches.
+    /// The sensor events of past periods.
     events: Vec<Event>,
     running: Option<JoinHandle<TotalEnergy>>,
 }
 
 impl Default for Archive {
     fn default() -> Self {
-        Self::new(LONGEST_SPAN, STRETCH)
+        Self::new(LONGEST_SPAN, PERIOD)
     }
 }
 
 impl Archive {
-    fn new(keep: Duration, stretch: Duration) -> Self {
-        let [keep, stretch] = [keep, stretch].map(|time| Seconds::new(time.as_secs_f64()));
-        Self { since: None, keep, stretch, done: Vec::new(), events: Vec::new(), running: None }
+    fn new(keep: Duration, period: Duration) -> Self {
+        let [keep, period] = [keep, period].map(|time| Seconds::new(time.as_secs_f64()));
+        Self { since: None, keep, period, done: Vec::new(), events: Vec::new(), running: None }
     }
 
     /// An archive of a session that started at this time.
@@ -50,19 +51,19 @@ impl Archive {
         Self { since: Some(start), ..Self::default() }
     }
 
-    /// Archives the oldest stretch if it is due. Call it at every tick; it returns at once.
+    /// Archives the oldest period if it is due. Call it at every tick; it returns at once.
     pub(crate) fn update(&mut self, sampler: &Sampler) {
         if self.running.as_ref().is_some_and(JoinHandle::is_finished) {
-            self.finish_stretch(sampler);
+            self.finish_period(sampler);
         }
         if self.running.is_some() {
             return;
         }
-        let from = self.done.last().map(|stretch| stretch.window.end());
+        let from = self.done.last().map(|period| period.window.end());
         let part = sampler.with_timeline(|timeline| {
             let whole = totals::window(timeline, self.since)?;
             let from = from.unwrap_or(whole.start());
-            let window = Window::new(from, from + self.stretch).ok()?;
+            let window = Window::new(from, from + self.period).ok()?;
             (whole.end() - window.end() >= self.keep).then(|| (window, timeline.around(widened(window))))
         });
         if let Some((window, part)) = part {
@@ -72,8 +73,8 @@ impl Archive {
         }
     }
 
-    /// Adds the measured stretch and drops its readings.
-    fn finish_stretch(&mut self, sampler: &Sampler) {
+    /// Adds the measured period and drops its readings.
+    fn finish_period(&mut self, sampler: &Sampler) {
         let Some(Ok(energy)) = self.running.take().map(JoinHandle::join) else { return };
         let before = energy.window.end() - MARGIN;
         let is_old = |event: &&Event| event.at_ns < before.nanos_since_epoch();
@@ -87,7 +88,7 @@ impl Archive {
         self.events.iter().chain(timeline.events()).cloned().collect()
     }
 
-    /// The energy of the whole session. A stretch that is still being measured counts with the remaining readings.
+    /// The energy of the whole session. A period that is still being measured counts with the remaining readings.
     pub(crate) fn total(&self, timeline: &Timeline) -> Option<TotalEnergy> {
         let Some(last) = self.done.last() else { return totals::total(timeline, self.since, None) };
         let rest = totals::total(timeline, self.since, Some(last.window.end()));
@@ -101,11 +102,11 @@ fn widened(window: Window) -> Window {
 }
 
 /// The energy of adjacent windows.
-fn sum<'a>(stretches: impl Iterator<Item = &'a TotalEnergy>) -> Option<TotalEnergy> {
-    let stretches: Vec<&TotalEnergy> = stretches.collect();
-    let (first, last) = (stretches.first()?, stretches.last()?);
+fn sum<'a>(periods: impl Iterator<Item = &'a TotalEnergy>) -> Option<TotalEnergy> {
+    let periods: Vec<&TotalEnergy> = periods.collect();
+    let (first, last) = (periods.first()?, periods.last()?);
     let mut devices: Vec<DeviceTotal> = Vec::new();
-    for device in stretches.iter().flat_map(|stretch| &stretch.devices) {
+    for device in periods.iter().flat_map(|period| &period.devices) {
         let key = |it: &DeviceTotal| (it.energy.device, it.energy.scope);
         match devices.iter_mut().find(|known| key(known) == key(device)) {
             None => devices.push(device.clone()),
@@ -128,7 +129,7 @@ fn sum<'a>(stretches: impl Iterator<Item = &'a TotalEnergy>) -> Option<TotalEner
     Some(TotalEnergy { window, devices })
 }
 
-/// Adds two stretches of a device. If one has no estimate, the sum is marked as incomplete.
+/// Adds two periods of a device. If one has no estimate, the sum is marked as incomplete.
 fn add_estimates(
     one: &Result<Estimate, EnergyError>,
     other: &Result<Estimate, EnergyError>,
@@ -158,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stretches_sum_to_the_total_and_their_readings_are_dropped() {
+    fn periods_sum_to_the_total_and_their_readings_are_dropped() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/telemetry/h200_truth_a.json.gz");
         let recorded = recording::read_file(path).unwrap();
         let whole = totals::total(&recorded, None, None).unwrap();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ergometer_diagnostics::{Diagnostic, Hint, hint, option};
+use ergometer_diagnostics::{Diagnostic, Hint, flag, hint, option};
 
 use crate::ui::LONGEST_SPAN;
 
@@ -86,7 +86,7 @@ impl Diagnostic for ConfigError {
         Some(match self {
             Self::ShortInterval => hint!("use ", option("interval").value("10ms"), " or longer"),
             Self::NoDuration => {
-                hint!("use ", option("duration").value("10s"), ", or ", option("once"), " for one frame")
+                hint!("use ", option("duration").value("10s"), ", or ", flag("once"), " for one frame")
             }
             Self::HistoryOutOfRange => hint!("set ", option("history"), " to a time from 1s to 1h"),
         })

@@ -1,7 +1,7 @@
 //! Averages a channel into the cells of a graph.
 //!
-//! Cells are aligned to multiples of their width, so a graph scrolls by whole cells and does not flicker. A cell is the mean
-//! over its time, or empty if there was no reading.
+//! Cells are aligned to multiples of their width, so a graph scrolls by whole cells and does not flicker. A cell is the
+//! mean over its time, or empty if there was no reading.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) struct History {
 
 /// The time range and resolution of a graph.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stretch {
+pub(crate) struct GraphRange {
     pub(crate) now: Timestamp,
     pub(crate) span: Duration,
     pub(crate) cells: usize,
@@ -28,18 +28,18 @@ pub(crate) struct Stretch {
 
 impl History {
     /// The history of a gauge, or the power from the steps of an energy counter.
-    pub(crate) fn new(timeline: &Timeline, id: ChannelId, stretch: Stretch) -> Self {
-        let width_ns = nanos(stretch.span) / i64::try_from(stretch.cells.max(1)).unwrap_or(i64::MAX).max(1);
+    pub(crate) fn new(timeline: &Timeline, id: ChannelId, range: GraphRange) -> Self {
+        let width_ns = nanos(range.span) / i64::try_from(range.cells.max(1)).unwrap_or(i64::MAX).max(1);
         let width_ns = width_ns.max(1);
-        let count = stretch.cells.max(1);
-        let now_ns = stretch.now.nanos_since_epoch();
+        let count = range.cells.max(1);
+        let now_ns = range.now.nanos_since_epoch();
         let end_ns = now_ns.div_euclid(width_ns).saturating_add(1).saturating_mul(width_ns);
         let start_ns = end_ns.saturating_sub(width_ns.saturating_mul(i64::try_from(count).unwrap_or(i64::MAX)));
         let readings = timeline.column(id).readings();
         let first = readings.at_ns.partition_point(|&at| at < start_ns).saturating_sub(1);
         let last = readings.at_ns.partition_point(|&at| at <= now_ns);
         let is_counter = timeline.channel(id).signal == Signal::Energy;
-        let hold_ns = stretch.patience.as_nanos();
+        let hold_ns = range.patience.as_nanos();
         let mut sums = vec![(0.0, 0_i64); count];
         let mut peak: Option<f64> = None;
         for place in first..last {
@@ -125,10 +125,10 @@ mod tests {
     }
 
     fn history(signal: Signal, rows: &[(i64, f64)], now: i64) -> History {
-        let stretch = Stretch { now: time(now), span: Duration::from_secs(4), cells: 4, patience: Seconds::new(2.0) };
+        let range = GraphRange { now: time(now), span: Duration::from_secs(4), cells: 4, patience: Seconds::new(2.0) };
         let timeline = timeline(signal, rows);
         let id = timeline.channels().next().unwrap().0;
-        History::new(&timeline, id, stretch)
+        History::new(&timeline, id, range)
     }
 
     #[test]

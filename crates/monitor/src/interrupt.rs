@@ -6,7 +6,7 @@ use std::time::Instant;
 /// A request to stop, such as Ctrl-C.
 pub trait Interrupt {
     /// Whether the user asked to stop.
-    fn is_asked(&self) -> bool;
+    fn is_interrupted(&self) -> bool;
 
     /// Sleeps until the deadline or an interrupt. Returns whether it was interrupted.
     fn sleep_until(&self, deadline: Instant) -> bool;
@@ -17,7 +17,7 @@ pub trait Interrupt {
 pub struct NeverInterrupted;
 
 impl Interrupt for NeverInterrupted {
-    fn is_asked(&self) -> bool {
+    fn is_interrupted(&self) -> bool {
         false
     }
 

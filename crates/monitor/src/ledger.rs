@@ -1,12 +1,12 @@
 //! Counts the energy of every channel since the start, incrementally.
 //!
-//! The energy is provisional: counter differences and summed power, without an interval. Each reading is counted once, so
-//! the cost does not grow with time, and the timeline may drop readings that were counted.
+//! The energy is provisional: counter differences and summed power, without an interval. Each reading is counted once,
+//! so the cost does not grow with time, and the timeline may drop readings that were counted.
 
 use std::collections::BTreeMap;
 
 use ergometer_telemetry::{
-    ChannelId, Counter, CounterLimits, DeviceId, DeviceKind, Part, Point, Provenance, Scope, Signal, Timeline,
+    ChannelId, Counter, CounterLimits, DeviceId, DeviceKind, MeteredScope, Point, Provenance, Scope, Signal, Timeline,
 };
 use ergometer_units::{Joules, Seconds, Watts, Window};
 
@@ -62,7 +62,7 @@ impl Ledger {
 
     /// The energy of the CPU packages: measured or, if not measured, modelled.
     pub(crate) fn cpu_energy(&self, timeline: &Timeline) -> Option<Joules> {
-        let parts = Part::all(timeline);
+        let parts = MeteredScope::all(timeline);
         let cpu_parts = || parts.iter().filter(|part| part.device.kind == DeviceKind::Cpu);
         let is_measured = cpu_parts().any(|part| part.summed);
         let counted = cpu_parts().filter(|part| part.summed || !is_measured);

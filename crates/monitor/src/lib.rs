@@ -1,8 +1,8 @@
 //! Live power, energy and processes of a machine, as a full-screen terminal view or a stream of ticks.
 //!
 //! A [`Monitor`] samples sensors, or plays a recording, until it is finished. It can show the full screen
-//! ([`Monitor::full_screen`]), draw one frame as text ([`Monitor::one_frame`]) or call back with a [`Tick`] every interval
-//! ([`Monitor::stream`]). [`Outcome::energy`] estimates the energy of the whole time with its interval.
+//! ([`Monitor::full_screen`]), draw one frame as text ([`Monitor::one_frame`]) or call back with a [`Tick`] every
+//! interval ([`Monitor::stream`]). [`Outcome::energy`] estimates the energy of the whole time with its interval.
 //!
 //! ```
 //! use std::time::Duration;
@@ -55,6 +55,6 @@ pub use input::Input;
 pub use interrupt::{Interrupt, NeverInterrupted};
 pub use live::End;
 pub use monitor::{Monitor, MonitorError, Outcome};
-pub use recorder::{RecordError, Recorded};
+pub use recorder::{RecordError, Recorded, create_recording};
 pub use tick::{DeviceTick, GpuTick, MachineTick, ProcessTick, ReplayTick, Tick};
 pub use totals::{DeviceTotal, TotalEnergy};

@@ -32,8 +32,8 @@ const SIGNAL_CHECK: Duration = Duration::from_millis(100);
 pub enum End {
     /// The duration or the recording ended.
     Over,
-    /// The user quit or interrupted it.
-    Asked,
+    /// The user quit or interrupted the view.
+    Interrupted,
     /// The terminal was closed.
     TerminalGone,
 }
@@ -89,7 +89,7 @@ impl Live<'_> {
                     }
                     picture = self.picture(width);
                 }
-                // The archive forgets readings, so the ledger has to have counted them, even while paused.
+                // The archive drops readings, so the ledger must count them first, even while paused.
                 let (sampler, ledger) = (&self.monitor.sampler, &mut self.monitor.ledger);
                 sampler.with_timeline(|timeline| ledger.update(timeline));
                 self.monitor.archive.update(sampler);
@@ -106,7 +106,7 @@ impl Live<'_> {
                 Woken::Event(Event::Key(key)) => {
                     let Some(action) = action(key) else { continue };
                     match self.ui.apply(action, lengths(&picture)) {
-                        Effect::Quit => return Ok(End::Asked),
+                        Effect::Quit => return Ok(End::Interrupted),
                         Effect::Redraw => due = if self.ui.motion == Motion::Running { Instant::now() } else { due },
                         Effect::SpanChanged => {
                             let (span, cells) = (self.ui.span, cells(width));
@@ -125,11 +125,11 @@ impl Live<'_> {
         }
     }
 
-    /// Waits for a key, a new size, a signal or the time.
+    /// Waits for a key, a new size, a signal or the next refresh.
     fn wait(&self, until: Instant, events: &Receiver<Event>, continued: &AtomicBool) -> Woken {
         loop {
-            if self.interrupt.is_asked() {
-                return Woken::Ended(End::Asked);
+            if self.interrupt.is_interrupted() {
+                return Woken::Ended(End::Interrupted);
             }
             if continued.swap(false, Ordering::Relaxed) {
                 return Woken::Continued;
@@ -180,8 +180,8 @@ impl Live<'_> {
     }
 }
 
-/// Reads keys and new sizes on a separate thread: crossterm never returns from a terminal that is gone, and signals have
-/// to be noticed all the same.
+/// Reads keys and new sizes on a separate thread: crossterm never returns from a terminal that is gone, and signals
+/// have to be noticed all the same.
 fn read_events() -> io::Result<Receiver<Event>> {
     let (sender, receiver) = mpsc::channel();
     thread::Builder::new().name(String::from("ergo-keys")).spawn(move || {

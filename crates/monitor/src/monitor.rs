@@ -1,4 +1,4 @@
-//! Samples sensors until the monitor is finished, and keeps what every view needs: energy, processes, recording.
+//! Samples sensors until the monitor is finished, and updates the data of every view: energy, processes, recording.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +22,7 @@ use crate::source::Source;
 use crate::totals::TotalEnergy;
 use crate::watcher::{ProcessWatcher, SplitByCpuTime};
 
-/// A running monitor: sensors are sampled from [`Monitor::start`] to [`Monitor::finish`], whatever is shown meanwhile.
+/// A running monitor: sensors are sampled from [`Monitor::start`] to [`Monitor::finish`], in every view.
 pub struct Monitor {
     pub(crate) config: Config,
     pub(crate) source: Source,
@@ -57,7 +57,7 @@ impl Outcome {
         self.archive.total(&self.timeline)
     }
 
-    /// What happened to the sensors, oldest first.
+    /// The sensor events, oldest first.
     #[must_use]
     pub fn events(&self) -> Vec<Event> {
         self.archive.events(&self.timeline)
@@ -120,7 +120,7 @@ impl Monitor {
         })
     }
 
-    /// What the user should know before the view starts.
+    /// A warning to show before the view starts.
     #[must_use]
     pub fn warning(&self) -> Option<&'static str> {
         let is_unsplit = self.config.split.is_some() && self.split.is_none();
@@ -145,7 +145,7 @@ impl Monitor {
         self.source.elapsed(self.started)
     }
 
-    /// Whether a recording is played and has come to its end.
+    /// Whether a recording is played and has ended.
     pub(crate) fn is_played(&self) -> bool {
         self.source != Source::Machine && self.sampler.running() == 0
     }

@@ -1,13 +1,13 @@
-//! Everything the screen shows at one moment. Drawing reads only the picture and the state of the UI.
+//! All data that the screen shows at one moment. Drawing reads only the picture and the state of the UI.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ergometer_sensors::processes::ProcessTable;
-use ergometer_telemetry::{DeviceId, DeviceKind, Event, Part, Scope, Signal, Timeline};
+use ergometer_telemetry::{DeviceId, DeviceKind, Event, MeteredScope, Scope, Signal, Timeline};
 use ergometer_units::Watts;
 
-use crate::history::{History, Stretch};
+use crate::history::{GraphRange, History};
 use crate::latest::{self, Now, Power};
 use crate::ledger::Ledger;
 use crate::source::Playback;
@@ -75,7 +75,7 @@ impl Picture {
         // An inference server has no power, and is not shown.
         let ids = timeline.devices().into_iter().zip(tick.devices);
         let devices = ids.filter(|(id, _)| id.kind != DeviceKind::Server);
-        let parts = Part::all(timeline);
+        let parts = MeteredScope::all(timeline);
         Self {
             host: facts.host.to_owned(),
             now: facts.now,
@@ -103,16 +103,16 @@ impl Picture {
         self.span = span;
         for device in &mut self.devices {
             let patience = latest::patience(timeline, device.id);
-            let stretch = Stretch { now: self.now.at, span, cells, patience };
-            device.graph = Graph::new(timeline, (device.id, self.now), stretch);
+            let range = GraphRange { now: self.now.at, span, cells, patience };
+            device.graph = Graph::new(timeline, (device.id, self.now), range);
         }
     }
 }
 
 impl DeviceView {
-    fn new(timeline: &Timeline, facts: &Facts<'_>, parts: &[Part], (id, now): (DeviceId, DeviceTick)) -> Self {
+    fn new(timeline: &Timeline, facts: &Facts<'_>, parts: &[MeteredScope], (id, now): (DeviceId, DeviceTick)) -> Self {
         let patience = latest::patience(timeline, id);
-        let stretch = Stretch { now: facts.now.at, span: facts.span, cells: facts.cells, patience };
+        let range = GraphRange { now: facts.now.at, span: facts.span, cells: facts.cells, patience };
         let main = latest::main_power(timeline, id, facts.now);
         let others = parts.iter().filter(|part| part.device == id && main.is_none_or(|(scope, _)| scope != part.scope));
         Self {
@@ -123,7 +123,7 @@ impl DeviceView {
                 .filter_map(|part| Some((part.scope, latest::power(timeline, id, part.scope, facts.now)?)))
                 .filter(|&(_, power)| facts.now.silence(timeline, id, power).is_none())
                 .collect(),
-            graph: Graph::new(timeline, (id, facts.now), stretch),
+            graph: Graph::new(timeline, (id, facts.now), range),
         }
     }
 
@@ -144,12 +144,12 @@ impl DeviceView {
 }
 
 impl Graph {
-    fn new(timeline: &Timeline, (device, now): (DeviceId, Now), stretch: Stretch) -> Self {
+    fn new(timeline: &Timeline, (device, now): (DeviceId, Now), range: GraphRange) -> Self {
         if let Some((_, power)) = latest::main_power(timeline, device, now) {
-            return Self::Power(History::new(timeline, power.channel, stretch));
+            return Self::Power(History::new(timeline, power.channel, range));
         }
         match latest::find(timeline, device, Signal::Utilization) {
-            Some(channel) => Self::Busy(History::new(timeline, channel, stretch)),
+            Some(channel) => Self::Busy(History::new(timeline, channel, range)),
             None => Self::Nothing,
         }
     }

@@ -1,4 +1,4 @@
-//! Records readings to a file that can be started and stopped while sampling goes on. Existing files are never overwritten.
+//! Records readings to files, started and stopped while sampling continues. Existing files are never overwritten.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ergometer_diagnostics::{Diagnostic, Hint, Message, hint, option};
+use ergometer_diagnostics::{Diagnostic, Hint, Message, flag, hint};
 use ergometer_telemetry::recording::{Packing, RecordingError, RecordingWriter};
 use ergometer_telemetry::{Batch, Channel, Sensor, SensorInfo, SensorKey, Tap};
 
@@ -40,7 +40,7 @@ struct Open {
 pub struct Recorded {
     /// The file.
     pub path: PathBuf,
-    /// How many readings it has.
+    /// The number of readings.
     pub readings: usize,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for Recorded {
     }
 }
 
-/// What a key did to the recording.
+/// The result of starting or stopping a recording with a key.
 #[derive(Debug)]
 pub(crate) enum Toggled {
     Started(PathBuf),
@@ -62,7 +62,7 @@ pub(crate) enum Toggled {
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The file already has content.
-    #[error("{} already exists, and a recording is never overwritten", .0.display())]
+    #[error("{} already exists, and recordings are not overwritten", .0.display())]
     FileExists(PathBuf),
     /// The file could not be created.
     #[error("cannot create {}: {source}", path.display())]
@@ -89,15 +89,27 @@ impl Diagnostic for RecordError {
             Self::Create { .. } => None,
             Self::Write(_) => Some(hint!(
                 "check the free space and the permissions of the folder; ",
-                option("lenient"),
-                " reads what was written"
+                flag("lenient"),
+                " reads the part that was written"
             )),
         }
     }
 }
 
+/// Starts a recording in a file. A file that already has content is an error: repeating a command with the up key must
+/// not destroy a recording.
+pub fn create_recording<'a>(
+    path: &Path,
+    sensors: impl IntoIterator<Item = (&'a SensorInfo, &'a [Channel])>,
+) -> Result<RecordingWriter, RecordError> {
+    if fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() > 0) {
+        return Err(RecordError::FileExists(path.to_path_buf()));
+    }
+    RecordingWriter::create(path, sensors).map_err(RecordError::Write)
+}
+
 impl Recorder {
-    /// Describes these sensors in every recording; `wanted` names the file. The tap goes to the sampler.
+    /// Describes these sensors in every recording; `wanted` is the file. Pass the tap to the sampler.
     pub(crate) fn new(sensors: &[Box<dyn Sensor>], wanted: Option<&Path>) -> (Tap, Self) {
         let described = sensors.iter().map(|sensor| (sensor.info().clone(), sensor.channels().to_vec())).collect();
         let state = Arc::new(Mutex::new(State::default()));
@@ -126,10 +138,7 @@ impl Recorder {
     /// Starts recording to the file of the settings, if there is one.
     pub(crate) fn start_wanted(&self) -> Result<(), RecordError> {
         let Some(path) = &self.wanted else { return Ok(()) };
-        if fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() > 0) {
-            return Err(RecordError::FileExists(path.clone()));
-        }
-        let writer = RecordingWriter::create(path, self.sensors()).map_err(RecordError::Write)?;
+        let writer = create_recording(path, self.sensors())?;
         *lock(&self.state) = State::On(Box::new(Open { path: path.clone(), writer, readings: 0 }));
         Ok(())
     }
@@ -219,7 +228,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes a file that nothing was written to.
+/// Removes the file if it is empty.
 fn remove_empty(path: &Path) {
     if fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() == 0) {
         let _ = fs::remove_file(path);
@@ -236,7 +245,8 @@ fn numbered(path: &Path, number: u32) -> PathBuf {
 /// A time in UTC as part of a file name: `20261116T064334Z`.
 fn stamp(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Years start in March here, so that the leap day comes last (Hinnant, "chrono-compatible low-level date algorithms").
+    // Years start in March here, so that the leap day comes last (Hinnant, "chrono-compatible low-level date
+    // algorithms").
     let shifted = days + 719_468;
     let era = shifted / 146_097;
     let day_of_era = shifted % 146_097;

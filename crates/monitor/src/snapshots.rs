@@ -33,7 +33,7 @@ fn one() -> Timeline {
     copied(&whole, 1, &|_| Some(start + Seconds::new(75.0)))
 }
 
-/// Copies of the GPU: each a little later, at less power, until its own end.
+/// Copies of the GPU: each starts a little later, has less power and ends earlier.
 fn copied(from: &Timeline, count: u32, until: &dyn Fn(u32) -> Option<Timestamp>) -> Timeline {
     let mut many = Timeline::default();
     for (key, info) in from.sensors() {

@@ -23,7 +23,7 @@ impl Monitor {
             next += self.config.interval;
             let deadline = end.map_or(next, |end| end.min(next));
             if interrupt.sleep_until(deadline) {
-                return Ok(End::Asked);
+                return Ok(End::Interrupted);
             }
             let tick = self.tick();
             self.archive.update(&self.sampler);

@@ -13,8 +13,8 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use rustix::process::{Signal, getpid, kill_process};
 
-/// The terminal in full-screen mode. ratatui's `Terminal` is never dropped: if the terminal is gone, its drop would print to
-/// a closed stderr and panic. This type restores everything itself.
+/// The terminal in full-screen mode. ratatui's `Terminal` is never dropped: if the terminal is gone, its drop would
+/// print to a closed stderr and panic. This type restores everything itself.
 pub(crate) struct FullScreen(pub(crate) ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>);
 
 impl FullScreen {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ergometer_sensors::processes::{Process, ProcessTable};
-use ergometer_telemetry::{DeviceId, Part, Scope, Signal, ThrottleReasons, Timeline};
+use ergometer_telemetry::{DeviceId, MeteredScope, Scope, Signal, ThrottleReasons, Timeline};
 use ergometer_units::{Bytes, Seconds};
 use serde::Serialize;
 
@@ -170,7 +170,7 @@ impl MachineTick {
     fn new(timeline: &Timeline, now: Now, ledger: &Ledger) -> Self {
         let mut total = Self::default();
         let (mut measured, mut silent) = (BTreeSet::new(), BTreeSet::new());
-        for part in Part::all(timeline) {
+        for part in MeteredScope::all(timeline) {
             let latest = latest::power(timeline, part.device, part.scope, now);
             let power = latest.filter(|&power| now.silence(timeline, part.device, power).is_none());
             if part.summed {

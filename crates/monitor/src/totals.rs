@@ -1,7 +1,8 @@
 //! The energy of the whole time that a monitor ran, as estimates with intervals.
 //!
-//! Each device is measured over the time of its own readings, so a device that starts late or stops early does not shorten
-//! the others. Devices whose times differ by little are measured over one common window, so that their sum is of one time.
+//! Each device is measured over the time of its own readings, so a device that starts late or stops early does not
+//! shorten the others. Devices whose times differ by little are measured over one common window, so that their sum is
+//! of one time.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +52,8 @@ impl TotalEnergy {
         for (index, key) in keys.into_iter().enumerate() {
             let mut own = covered.get(&key).copied().unwrap_or(window);
             let mut energy = device_energy(&meter, &mut known, own, index);
-            // The estimator needs readings a little beyond the window, and says how far its readings reach.
+            // The estimator needs readings a little beyond the window, and its error has the time range of the
+            // readings.
             if let Err(EnergyError::Outside { first, last, .. }) = energy.estimate
                 && let Ok(inner) = Window::new(first.max(own.start()), last.min(own.end()))
             {
@@ -104,7 +106,7 @@ fn common_window(spans: &[Span]) -> Option<Window> {
     let start = spans.iter().map(|span| span.0).filter(|&start| start - first <= slack).max()?;
     let end = spans.iter().map(|span| span.1).filter(|&end| last - end <= slack).min()?;
     let at = Timestamp::from_nanos_since_epoch;
-    // In a very short time the spans may have nothing in common.
+    // In a very short time the spans may not overlap.
     Window::new(at(start), at(end)).or_else(|_| Window::new(at(first), at(last))).ok()
 }
 
@@ -158,7 +160,7 @@ mod tests {
         Timestamp::from_nanos_since_epoch(0) + Seconds::new(seconds)
     }
 
-    /// Meters of 100 W, read every 100 ms from a time to another, in tenths of a second.
+    /// Meters of 100 W, read every 100 ms; each pair is the start and end of a meter in tenths of a second.
     fn timeline(meters: &[(u32, u32)]) -> Timeline {
         let mut timeline = Timeline::default();
         for (index, &(from, to)) in (0..).zip(meters) {
@@ -205,7 +207,7 @@ mod tests {
         assert!(total.devices.iter().all(|it| it.energy.estimate.is_ok()), "{total:?}");
     }
 
-    /// The power ring of a driver holds two seconds from before the start.
+    /// The sample buffer of a driver has two seconds of samples from before the start.
     #[test]
     fn samples_from_before_the_start_are_not_in_the_total() {
         let timeline = timeline(&[(0, 100), (31, 100)]);

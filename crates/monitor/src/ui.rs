@@ -122,7 +122,7 @@ pub(crate) struct Lengths {
     pub(crate) has_gpus: bool,
 }
 
-/// What the caller has to do after an action.
+/// The work of the caller after an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
     Redraw,

@@ -1,6 +1,6 @@
-//! Writes the files of a small run, made up but plausible, for the tests in `tests/interop`:
-//! `store_sample DIR [RECORDS]`. Every fourth request failed, so every column that may be null is null somewhere.
-//! Also measures: with RECORDS it shows how long many records take, and `/usr/bin/time -v` how much memory.
+//! Writes the files of a small synthetic run for the tests in `tests/interop`: `store_sample DIR [RECORDS]`. Every
+//! fourth request failed, so every nullable column has a null. As a benchmark, a large RECORDS shows how long many
+//! records take, and `/usr/bin/time -v` how much memory they need.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use ergometer_units::{Seconds, Timestamp};
 use serde_json::{Map, Value, json};
 
 const MODEL: &str = "org/modèle-1.5B.q4";
-/// One request a second; the run begins here.
+/// The start of the run, which has one request a second.
 const START_NS: i64 = 1_794_730_772_000_000_001;
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -251,7 +251,7 @@ fn metrics(answer: &str, usage: Usage) -> ModelMetrics {
     }
 }
 
-/// A hundred readings of energy and of temperature for every request of these.
+/// A hundred readings of energy and of temperature for each of these requests.
 fn timeline(first: u64, end: u64) -> Timeline {
     let device = DeviceId::gpu(0);
     let channel =

@@ -1,8 +1,8 @@
-//! Files of earlier versions, brought into the present layout before they are parsed.
+//! Upgrades files of earlier versions to the current layout before they are parsed.
 
 use serde_json::{Value, json};
 
-/// Before there were rates, a configuration had the number of requests in flight instead of a schedule.
+/// Replaces the number of requests in flight, which configurations had before there were rates, by a schedule.
 pub(crate) fn upgrade_summary(summary: &mut Value) {
     let Some(config) = summary.get_mut("profiler_config").and_then(Value::as_object_mut) else { return };
     if config.get("schedule").is_none()

@@ -1,4 +1,4 @@
-//! Why a run folder could not be read, and what to do about it.
+//! Errors of reading a run folder, with hints.
 
 use std::path::{Path, PathBuf};
 

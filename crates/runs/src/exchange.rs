@@ -1,22 +1,22 @@
-//! One request from its schedule to its end: the raw event from which all files are derived.
+//! One request from its schedule to its end: the raw event from which all files of a run are derived.
 
 use ergometer_units::Timestamp;
 
 use ergometer_clients::{Outcome, Transcript};
 use ergometer_datasets::Query;
 
-/// One request, as it happened.
+/// One request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Exchange {
-    /// Its number in the run, from 0, in the order of sending; a resumed run counts on.
+    /// The number of the request in the run, from 0, in sending order; a resumed run continues the numbers.
     pub request: u64,
-    /// The session of the run it was sent in, from 0; every resumption is a session.
+    /// The session in which it was sent, from 0; every resumption starts a session.
     pub session: u32,
-    /// Which attempt at its query, from 1.
+    /// The number of the attempt at its query, from 1.
     pub attempt: u32,
     /// The query.
     pub query: Query,
-    /// When it should have been sent.
+    /// When it was due.
     pub scheduled: Timestamp,
     /// When it was sent.
     pub sent: Timestamp,
@@ -31,7 +31,7 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// What happens to its query. A resumed run does not send a settled query again.
+    /// What happens to the query after this request. A resumed run does not send a settled query again.
     #[must_use]
     pub const fn fate(&self) -> Fate {
         if self.is_retried {
@@ -47,10 +47,10 @@ impl Exchange {
 /// What happens to a query after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It is done.
+    /// The query has its record.
     Settled,
-    /// It is retried.
+    /// The query is retried.
     Retried,
-    /// It was cancelled; a resumed run sends it again.
+    /// The request was cancelled; a resumed run sends the query again.
     Open,
 }

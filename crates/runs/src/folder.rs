@@ -18,7 +18,7 @@ pub const ANALYSIS_FOLDER: &str = "analysis";
 /// The load over time, inside [`ANALYSIS_FOLDER`].
 pub const LOAD_FILE: &str = "load.json";
 
-/// Says what is wrong with a folder that has no results.
+/// Explains why a folder without results is not a run.
 pub(crate) fn check(folder: &Path) -> Result<(), ReadError> {
     if folder.join(SUMMARY_FILE).is_file() {
         return Ok(());
@@ -47,7 +47,7 @@ pub fn record_files(folder: &Path) -> Result<Vec<PathBuf>, ReadError> {
     }
 }
 
-/// A file or folder directly inside a folder; `None` for a name that leads elsewhere.
+/// The path of a file or folder directly inside a folder; `None` for a name that leads outside.
 pub(crate) fn inside(folder: &Path, name: &str) -> Option<PathBuf> {
     let mut parts = Path::new(name).components();
     let is_name = matches!(parts.next(), Some(Component::Normal(_))) && parts.next().is_none();

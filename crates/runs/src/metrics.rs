@@ -1,9 +1,8 @@
-//! The table of metrics: for each its name, its key in files, its unit, which direction is better, its formula, and where
-//! a summary has it.
+//! The table of metrics: name, key in files, unit, better direction, formula, and location in a summary.
 //!
-//! Comparisons, sweeps, plots and the command line all name metrics from this table. `name` is what people type, as in
-//! `--fail-if ttft_p50`; `key` is the name in files, which carries the unit, as in `ttft_p50_ms` of `sweep.json`.
-//! [`find`] takes either.
+//! Comparisons, sweeps, plots and the command line use the metrics of this table. `name` is for the command line, as in
+//! `--fail-if ttft_p50`; `key` is the name in files and includes the unit, as in `ttft_p50_ms` of `sweep.json`.
+//! [`find`] accepts both.
 
 use ergometer_statistics::{Aim, Distribution};
 use ergometer_units::format::{digits, percent, quantity, significant, thousands};
@@ -34,16 +33,16 @@ pub struct Metric {
     value: Value,
 }
 
-/// Where a summary has a metric, in the unit of its key.
+/// The location of a metric in a summary, in the unit of its key.
 #[derive(Debug, Clone, Copy)]
 enum Value {
     /// A field of the summary.
     Field(fn(&Summary) -> Option<f64>),
-    /// A field of the energy totals that count.
+    /// A field of the energy totals of the chosen source.
     Energy(fn(&EnergyTotals) -> Option<f64>),
-    /// A field that depends on where the joules come from, outside of the totals.
+    /// A field outside the totals that depends on the energy source.
     PerJoule(fn(&Summary) -> Option<f64>),
-    /// Nowhere: it is computed from the records.
+    /// Not in the summary: computed from the records.
     Records,
 }
 
@@ -104,26 +103,26 @@ impl Serialize for Unit {
 }
 
 impl Metric {
-    /// Whether it depends on where joules come from.
+    /// Whether its value depends on the energy source.
     #[must_use]
     pub const fn needs_energy(&self) -> bool {
         matches!(self.value, Value::Energy(_) | Value::PerJoule(_))
     }
 
-    /// Its value in a summary, in its unit. Energy is measured, if the summary has any that is.
+    /// The value in a summary, in the unit of the metric. Uses measured energy if the summary has any.
     #[must_use]
     pub fn summary_value(&self, summary: &Summary) -> Option<f64> {
         self.value_from(summary, summary.energy_source())
     }
 
-    /// Its value in a summary, in its unit, with the joules of this source.
+    /// The value in a summary, in the unit of the metric, with the energy of this source.
     #[must_use]
     pub fn value_from(&self, summary: &Summary, source: Option<EnergySource>) -> Option<f64> {
         let factor = if self.key.ends_with("_ms") { 1e-3 } else { 1.0 };
         self.key_value_from(summary, source).map(|value| value * factor)
     }
 
-    /// Its value in a summary, in the unit of its key.
+    /// The value in a summary, in the unit of the key.
     #[must_use]
     pub fn key_value(&self, summary: &Summary) -> Option<f64> {
         self.key_value_from(summary, summary.energy_source())
@@ -150,7 +149,7 @@ pub fn in_sweeps() -> impl Iterator<Item = &'static Metric> {
     SWEEP_ORDER.iter().filter_map(|key| find(key))
 }
 
-/// The metrics by which runs are compared, in the order people read them.
+/// The metrics by which runs are compared, in reading order.
 pub fn in_comparisons() -> impl Iterator<Item = &'static Metric> {
     METRICS.iter().filter(|metric| metric.in_comparisons)
 }
@@ -205,7 +204,7 @@ const fn energy(
     Metric { key, formula, value: Value::Energy(field), ..metric(name, label, Unit::Joules, Some(Aim::Lower)) }
 }
 
-/// A latency. Summaries and sweeps have milliseconds.
+/// A latency metric. Summaries and sweeps have milliseconds.
 const fn latency(
     (name, key, label): (&'static str, &'static str, &'static str),
     formula: &'static str,
@@ -222,7 +221,7 @@ const fn only_in_comparisons(metric: Metric) -> Metric {
     Metric { in_sweeps: false, ..metric }
 }
 
-/// The distribution of a latency in the load, else of the run, by one statistic, in milliseconds.
+/// A statistic of a latency in milliseconds: of the load if there is one, else of the run.
 fn from_distribution(
     summary: &Summary,
     load: fn(&LoadSummary) -> Option<Distribution>,
@@ -246,7 +245,7 @@ const P99: fn(&Distribution) -> Option<f64> = |found| found.p99;
 const HIGHER: Option<Aim> = Some(Aim::Higher);
 const LOWER: Option<Aim> = Some(Aim::Lower);
 
-/// Every metric, in the order people read them.
+/// Every metric, in reading order.
 pub static METRICS: &[Metric] = &[
     Metric {
         formula: "correct answers / graded answers",
@@ -371,7 +370,7 @@ pub static METRICS: &[Metric] = &[
         formula: "output tokens / queries",
         ..metric("output_tokens_per_query", "tokens/query", Unit::Count(""), None)
     }),
-    // A summary has the cost of the whole run, which grows with its length.
+    // The cost in a summary is of the whole run and grows with its length, so comparisons use the cost per query.
     only_in_comparisons(Metric {
         formula: "cost of the queries / their number",
         ..metric("cost_usd_per_query", "cost/query", Unit::Dollars, LOWER)

@@ -1,5 +1,5 @@
-//! The record of one query, field by field: the layout that tools written for intelligence-per-watt read, and what
-//! Ergometer adds in a column of its own. What is not known is `None`, never zero.
+//! The record of one query: the layout that tools written for intelligence-per-watt read, and the `ergometer` column
+//! with further data. An unknown value is `None`, never zero.
 
 use ergometer_telemetry::SystemInfo;
 use ergometer_telemetry::{DeviceId, Method, Provenance, Scope, Stats};
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use ergometer_clients::{FailureKind, ServerTimes};
 
-/// One query's record.
+/// The record of one query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// The problem.
@@ -18,13 +18,13 @@ pub struct Record {
     pub answer: String,
     /// The subject.
     pub subject: String,
-    /// Other columns of the dataset.
+    /// The other columns of the dataset.
     pub dataset_metadata: Map<String, Value>,
     /// The response of the model; `None` if the request failed.
     pub model_answer: Option<String>,
-    /// Its metrics.
+    /// The metrics of the query.
     pub model_metrics: ModelMetrics,
-    /// What only Ergometer knows.
+    /// Data that the layout of intelligence-per-watt does not have.
     pub ergometer: ErgometerColumn,
 }
 
@@ -55,7 +55,7 @@ pub struct ComputeMetrics {
     pub flops_per_token: Option<f64>,
 }
 
-/// Gross energy; the totals repeat the figures of the query.
+/// Gross energy of the query. The file also has totals, with the same values.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct EnergyMetrics {
     pub per_query_joules: Option<f64>,
@@ -71,7 +71,7 @@ pub struct LatencyMetrics {
     pub total_query_seconds: Option<f64>,
 }
 
-/// A channel over the query's window.
+/// Statistics of a channel over the query's window; `None` without readings.
 pub type StatColumn = Option<Stats>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -80,7 +80,7 @@ pub struct MemoryMetrics {
     pub gpu_mb: StatColumn,
 }
 
-/// The stats of the query; `total_watts` repeats them.
+/// Power during the query. The file also has `total_watts`, with the same values.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PowerMetrics {
     pub gpu: StatColumn,
@@ -126,7 +126,7 @@ pub struct Cost {
     pub total_cost_usd: Option<f64>,
 }
 
-/// The accelerator, as the layout has it.
+/// The accelerator, in the layout of intelligence-per-watt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuColumn {
     pub name: String,
@@ -136,75 +136,75 @@ pub struct GpuColumn {
     pub backend: String,
 }
 
-/// What only Ergometer knows about a query.
+/// Data about a query that the layout of intelligence-per-watt does not have.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ErgometerColumn {
-    /// The query's place in the dataset.
+    /// The index of the query in the dataset.
     pub query_index: u64,
-    /// The request's number in the run.
+    /// The number of the request in the run.
     pub request: u64,
-    /// The session of the run.
+    /// The number of the session.
     pub session: u32,
     /// `completed` or `failed`.
     pub outcome: &'static str,
     /// The kind of failure.
     pub failure: Option<FailureKind>,
-    /// What happened.
+    /// The cause of the failure.
     pub cause: Option<String>,
-    /// Attempts at the query, this one included.
+    /// Attempts at the query, including this one.
     pub attempts: u32,
     pub scheduled: Timestamp,
     pub sent: Timestamp,
     pub first_token: Option<Timestamp>,
     pub last_token: Option<Timestamp>,
     pub end: Timestamp,
-    /// Who counted the tokens.
+    /// The source of the token counts.
     pub token_source: Option<&'static str>,
-    /// Why the answer ended.
+    /// The finish reason of the answer.
     pub finish: Option<String>,
-    /// What the model thought before it answered; `None` where it did not say.
+    /// The reasoning of the model; `None` if the server returned none.
     pub reasoning: Option<String>,
-    /// The calls of tools it asked for.
+    /// The tool calls of the answer.
     pub tool_calls: Option<String>,
-    /// What the server says its parts took.
+    /// The times that the server reported.
     pub server_times: ServerTimes,
-    /// The processor time it took, where it was made in the process that measured.
+    /// The processor time of the request, if the model ran in this process.
     pub processor_seconds: Option<f64>,
-    /// What the energy came to.
+    /// The energy of the query.
     pub energy: QueryEnergy,
-    /// How the answer was graded.
+    /// The grade of the answer.
     pub grade: Option<GradeColumn>,
-    /// The conversation it is a turn of, by its number in the dataset.
+    /// The number of the conversation in the dataset, if the query is a turn of one.
     pub conversation: Option<u64>,
-    /// Which of its turns, from 0.
+    /// The number of the turn in the conversation, from 0.
     pub turn: Option<u32>,
 }
 
-/// How an answer was graded.
+/// The grade of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GradeColumn {
-    /// By which grader.
+    /// The name of the grader.
     pub grader: String,
-    /// Whether it is right; `None` where there is nothing to compare with.
+    /// Whether the answer is correct; `None` if it could not be compared.
     pub correct: Option<bool>,
-    /// What was taken from the response and compared.
+    /// The part of the response that was compared.
     pub extracted: Option<String>,
-    /// What the judge said, where a model graded.
+    /// The reply of the judge, if a model graded the answer.
     pub reply: Option<String>,
 }
 
-/// The energy of one query. What was measured and what was modelled are never added.
+/// The energy of one query. Measured and modelled energy are never added.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct QueryEnergy {
-    /// Over the disjoint scopes of the measured devices that count.
+    /// The sum over the disjoint scopes of the counted devices with measured energy.
     pub measured: Option<GrossAndNet>,
-    /// Over the modelled devices that count.
+    /// The sum over the counted devices with modelled energy.
     pub modelled: Option<GrossAndNet>,
-    /// Each device and scope.
+    /// The share of each device and scope.
     pub devices: Vec<DeviceShare>,
 }
 
-/// One device's part.
+/// The query's share of the energy of one device and scope.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceShare {
     pub device: DeviceId,
@@ -212,15 +212,15 @@ pub struct DeviceShare {
     pub energy: GrossAndNet,
 }
 
-/// Gross energy, and net of what the idle machine would have used.
+/// Gross energy, and energy net of idle power.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GrossAndNet {
     pub gross: EnergyValue,
-    /// `None` where idle power is not known.
+    /// `None` if idle power is unknown.
     pub net: Option<EnergyValue>,
 }
 
-/// An energy with its 95 % interval.
+/// An energy with its 95 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EnergyValue {
     pub joules: f64,
@@ -230,13 +230,13 @@ pub struct EnergyValue {
     pub provenance: Provenance,
 }
 
-/// How a query's energy was found.
+/// How the energy of a query was computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EnergyMethod {
-    /// Every slice of time was shared equally by the requests in flight.
+    /// Each slice of time was divided equally among the requests in flight.
     EqualShare,
-    /// The energy of its window, which it had to itself.
+    /// The energy of the query's window, in which no other request was in flight.
     #[serde(untagged)]
     Window(Method),
 }

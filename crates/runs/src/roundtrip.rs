@@ -1,4 +1,4 @@
-//! Every file of a run folder reads back as it was written, whatever is in it.
+//! Property tests: every file of a run folder is read back as it was written.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -214,7 +214,7 @@ fn timeline(readings: &[(usize, i64, f64)]) -> Timeline {
     timeline
 }
 
-/// Writes a run of these many records and a summary, as closing a run does.
+/// Writes a run with a record for each answer, and its summary.
 fn write_records(folder: &Path, answers: &[Option<String>]) {
     let mut shape = MetadataShape::default();
     let records: Vec<_> = (0..)
@@ -261,7 +261,7 @@ proptest! {
             sweep.take((point, 0), summary);
             prop_assert_eq!(sweep.points[point].runs[0].figures.clone().unwrap(), RunFigures::from_summary(summary));
         }
-        // A mean of values near the limit of floats overflows, and JSON has no infinity.
+        // The mean of values near the largest float overflows, and JSON has no infinity.
         let is_finite = sweep.points.iter().flat_map(|point| point.figures.values()).all(|figure| {
             figure.mean.is_finite() && figure.std.is_none_or(f64::is_finite)
         });
@@ -321,7 +321,7 @@ proptest! {
         let run = Run::open(folder.path()).unwrap();
         prop_assert_eq!(run.queries.len(), answers.len());
         let all: Vec<usize> = (0..answers.len()).collect();
-        let texts = Texts::of(&run, &all, 1000).unwrap();
+        let texts = Texts::read(&run, &all, 1000).unwrap();
         for ((index, query), answer) in run.queries.iter().enumerate().zip(&answers) {
             let written = if answer.is_some() { record(index as u64) } else { bare_record(index as u64) };
             let gross = written.ergometer.energy.measured.map(|energy| energy.gross);

@@ -7,11 +7,12 @@ use sha2::{Digest, Sha256};
 /// The longest file name, in bytes, on common file systems.
 const LONGEST_NAME: usize = 255;
 
-/// The longest other parts, in bytes. With `profile_` and three `_` they leave the model 44 bytes.
+/// The longest other parts, in bytes. With `profile_` and three `_`, 44 bytes are left for the model.
 const LONGEST_HARDWARE: usize = 40;
 const LONGEST_PART: usize = 80;
 
-/// A model's slug: every character that is not alphanumeric turned into `_`, ends stripped, `model` if nothing is left.
+/// The slug of a model: every character that is not alphanumeric becomes `_`, and `_` at the ends is removed; `model`
+/// if nothing is left.
 ///
 /// ```
 /// assert_eq!(ergometer_runs::slug::slug("meta-llama/Llama-3.1-8B"), "meta_llama_Llama_3_1_8B");
@@ -76,7 +77,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn slugs_are_those_of_the_record() {
+    fn slugs_match_the_record_layout() {
         for (name, expected) in [
             ("tiny", "tiny"),
             ("Qwen/Qwen2.5-0.5B-Instruct", "Qwen_Qwen2_5_0_5B_Instruct"),
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_named_after_what_ran() {
+    fn a_folder_is_named_after_hardware_model_and_dataset() {
         assert_eq!(folder_name("H200x8", "org/m-1", "builtin", None), "profile_H200x8_org_m_1_builtin");
         assert_eq!(folder_name("M3", "tiny", "gsm8k", Some("night 2")), "profile_M3_tiny_gsm8k_night_2");
         assert_eq!(folder_name("", "", "", Some("..")), "profile_UNKNOWN_HW_model_dataset");
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_are_cut_and_stay_apart() {
+    fn long_names_are_cut_and_stay_different() {
         let (first, second) = ("m".repeat(300), "m".repeat(301));
         let folders = [&first, &second].map(|model| folder_name("H200", model, "builtin", None));
         assert_ne!(folders[0], folders[1]);

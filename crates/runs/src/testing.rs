@@ -1,13 +1,13 @@
-//! Summaries for tests: give the fields a test is about, the rest is filled in.
+//! Builds summaries for tests: a test gives the fields it needs, and the other required fields are added.
 
 use serde_json::{Map, Value, json};
 
 use crate::Summary;
 
-/// A summary with these fields. A part that is given in part (a latency, the load, energy totals) is completed.
+/// Builds a summary with these fields. Missing fields of a given part (a latency, the load, energy totals) are added.
 ///
 /// # Panics
-/// If the fields do not make a summary.
+/// If the fields are not valid in a summary.
 #[must_use]
 pub fn summary(fields: Value) -> Summary {
     let mut summary = fields;
@@ -15,7 +15,7 @@ pub fn summary(fields: Value) -> Summary {
     Summary::from_value(summary).expect("the fields make a summary")
 }
 
-/// Adds what a part of a summary cannot be without.
+/// Adds the required fields of each part of a summary.
 fn complete(summary: &mut Value) {
     for part in ["load", "latency"] {
         if let Some(part) = summary.get_mut(part).and_then(Value::as_object_mut) {
@@ -73,7 +73,7 @@ fn complete_in_flight(part: &mut Map<String, Value>) {
     }
 }
 
-/// Adds the fields that are not there.
+/// Adds the fields that are missing.
 fn add(object: &mut Map<String, Value>, fields: Value) {
     let Value::Object(fields) = fields else { return };
     for (name, value) in fields {

@@ -4,8 +4,8 @@ use ergometer_units::{Seconds, Timestamp};
 
 /// Time per output token: (last token - first token) / (output tokens - 1).
 ///
-/// Absent below two tokens, and if the first and the last token arrived together: an answer in one piece, or chunks that
-/// a busy client read at once, say nothing about the time between tokens.
+/// `None` below two tokens, and if the first and the last token arrived together: the answer was not streamed, or a busy
+/// client read all chunks at once, so the time between tokens is unknown.
 ///
 /// ```
 /// use ergometer_runs::tpot;

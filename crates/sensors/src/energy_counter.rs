@@ -103,11 +103,11 @@ impl EnergyCounter {
     /// Reports the counter as stuck if it had to move and did not since the last call.
     pub(super) fn judge(&mut self, has_to_move: bool, at: Timestamp, batch: &mut Batch) {
         if !self.take_moved() && has_to_move {
-            self.report_stuck("the processors are busy", at, batch);
+            self.report_stuck("the CPUs are busy", at, batch);
         }
     }
 
-    /// Reports that the counter does not move although `reason` (`the processors are busy`), once until it moves again.
+    /// Reports that the counter does not move although `reason` (`the CPUs are busy`), once until it moves again.
     pub(super) fn report_stuck(&mut self, reason: &str, at: Timestamp, batch: &mut Batch) {
         self.totals.report_stuck(reason, at, batch);
     }
@@ -171,7 +171,7 @@ impl CounterTotals {
         }
     }
 
-    /// Reports that the counter does not move although `reason` (`the processors are busy`), once until it moves again.
+    /// Reports that the counter does not move although `reason` (`the CPUs are busy`), once until it moves again.
     fn report_stuck(&mut self, reason: &str, at: Timestamp, batch: &mut Batch) {
         if self.state == State::Works {
             self.state = State::Stuck;

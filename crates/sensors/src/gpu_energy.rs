@@ -13,10 +13,10 @@ use ergometer_units::{Joules, Seconds};
 
 use crate::energy_counter::{EnergyCounter, Identity, Presence, ReadCounter};
 
-/// How long a counter may stand still while the GPU is busy.
+/// How long a counter may stay unchanged while the GPU is busy.
 const WATCH: Duration = Duration::from_secs(1);
 
-/// Tells whether a GPU is busy.
+/// Detects whether a GPU is busy.
 pub(super) trait Activity: Send {
     /// Why the counter must move now, if it must: `the GPU draws 142 W`.
     fn busy_reason(&mut self) -> Option<String>;
@@ -31,7 +31,7 @@ pub(super) struct GpuCounter {
     pub(super) update_period: Seconds,
     /// Whether the counter must move.
     pub(super) activity: Box<dyn Activity>,
-    /// What it counts: the GPU, or the whole module.
+    /// The part whose energy it counts: the GPU, or the whole module.
     pub(super) scope: Scope,
     /// The error when the counter is gone.
     pub(super) gone: Message,

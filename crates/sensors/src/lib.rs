@@ -55,7 +55,7 @@ use self::modelled::ModelPolicy;
 pub use self::processor_time::ProcessorShare;
 pub use self::selection::{Selector, UnknownDevice, have_energy, select};
 
-/// Opens every sensor of this machine. The findings also list what is missing, and why.
+/// Opens every sensor of this machine. The findings also list missing sensors, with the reason.
 #[must_use]
 pub fn probe_machine(model: ModelPolicy) -> Probe {
     let mut probe = nvidia::probe_system();

@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn only_blocks_with_a_query_count() {
         let with = |every: u32| -> Vec<(f64, f64)> {
-            let pair = |place: u32| if place.is_multiple_of(every) { (f64::from(place % 7), 1.0) } else { (0.0, 0.0) };
+            let pair = |query: u32| if query.is_multiple_of(every) { (f64::from(query % 7), 1.0) } else { (0.0, 0.0) };
             (0..80).map(pair).collect()
         };
         let resampling = Resampling { block: 4, ..Resampling::default() };
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_cyclic_dataset_does_not_narrow_the_interval() {
-        let pairs: Vec<(f64, f64)> = (0..400).map(|place| (f64::from(u8::from(place % 4 != 0)), 1.0)).collect();
+        let pairs: Vec<(f64, f64)> = (0..400).map(|query| (f64::from(u8::from(query % 4 != 0)), 1.0)).collect();
         let found = ratio_interval(&pairs, Resampling { block: 8, ..Resampling::default() }).unwrap();
         let expected = 2.0 * 1.96 * (0.25 * 0.75 / 400.0_f64).sqrt();
         assert!((found.width() / expected - 1.0).abs() < 0.1, "{} beside {expected}", found.width());

@@ -34,8 +34,8 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
     ascending.sort_by(|&one, &other| p_values[one].total_cmp(&p_values[other]));
     let mut corrected = vec![1.0; p_values.len()];
     let mut largest = 0.0_f64;
-    for (place, index) in ascending.into_iter().enumerate() {
-        largest = largest.max(p_values[index] * (p_values.len() - place) as f64).min(1.0);
+    for (rank, index) in ascending.into_iter().enumerate() {
+        largest = largest.max(p_values[index] * (p_values.len() - rank) as f64).min(1.0);
         corrected[index] = largest;
     }
     corrected

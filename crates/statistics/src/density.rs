@@ -146,7 +146,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_panics(values in prop::collection::vec(any::<f64>(), 0..30)) {
+        fn no_input_panics(values in prop::collection::vec(any::<f64>(), 0..30)) {
             if let Some(found) = Density::from_values(&values) {
                 prop_assert_eq!((found.at.len(), found.density.len()), (DENSITY_POINTS, DENSITY_POINTS));
             }

@@ -11,7 +11,7 @@ pub const MINIMUM_FOR_P99: usize = 100;
 /// Count, mean, spread and percentiles of some values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
-    /// How many values there are.
+    /// The number of values.
     pub count: usize,
     /// Their mean.
     pub mean: f64,

@@ -67,7 +67,7 @@ impl Gaps {
         let mean =
             (parts.iter().map(|part| part.sum).sum::<u128>() as f64 / count as f64 / NANOS_PER_MILLI).clamp(min, max);
         let squares: f64 = parts.iter().flat_map(|part| part.values()).map(|value| (value - mean).powi(2)).sum();
-        let at = |percent| percentile_by(count, percent, |place| Some(sorted.at(place)));
+        let at = |percent| percentile_by(count, percent, |index| Some(sorted.at(index)));
         Some(Distribution {
             count,
             mean,
@@ -99,12 +99,12 @@ struct Sorted<'a> {
 
 impl Sorted<'_> {
     /// The value at an index of all sorted values, in milliseconds. It bisects the range of values: the result is the
-    /// smallest value with more than `place` values up to it.
-    fn at(&self, place: usize) -> f64 {
+    /// smallest value with more than `index` values up to it.
+    fn at(&self, index: usize) -> f64 {
         let (mut low, mut high) = (0, u64::MAX);
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.up_to(middle) > place { high = middle } else { low = middle + 1 }
+            if self.up_to(middle) > index { high = middle } else { low = middle + 1 }
         }
         low as f64 / NANOS_PER_MILLI
     }
@@ -129,8 +129,8 @@ mod tests {
             cut in 0_usize..250,
         ) {
             let (mut one, mut other) = (Gaps::default(), Gaps::default());
-            for (place, &value) in values.iter().enumerate() {
-                if place < cut { one.push(value) } else { other.push(value) }
+            for (index, &value) in values.iter().enumerate() {
+                if index < cut { one.push(value) } else { other.push(value) }
             }
             prop_assert_eq!(one.len() + other.len(), values.len());
             let plain: Vec<f64> = values.iter().map(|&nanos| nanos as f64 / 1e6).collect();
@@ -147,10 +147,10 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_one_list() {
+    fn the_distribution_covers_all_blocks() {
         let mut gaps = Gaps::default();
         let count = 3 * BLOCK as u64 + 5;
-        (0..count).rev().for_each(|place| gaps.push(place * 1_000_000));
+        (0..count).rev().for_each(|index| gaps.push(index * 1_000_000));
         let found = Gaps::distribution(&mut [&mut gaps]).unwrap();
         assert_eq!((found.count as u64, found.min, found.max), (count, 0.0, (count - 1) as f64));
         assert_eq!(found.p50, (count - 1) as f64 / 2.0);

@@ -73,18 +73,18 @@ pub fn homogeneity(groups: &[(u64, u64)], seed: u64) -> Option<Homogeneity> {
     }
     let rarer_is_success = successes <= trials - successes;
     let mut deck: Vec<u32> = Vec::new();
-    for (place, &(_, trials)) in (0_u32..).zip(&groups) {
-        deck.extend(std::iter::repeat_n(place, usize::try_from(trials).ok()?));
+    for (group, &(_, trials)) in (0_u32..).zip(&groups) {
+        deck.extend(std::iter::repeat_n(group, usize::try_from(trials).ok()?));
     }
     let mut random = Rng::with_seed(seed);
     let mut found = vec![0_u64; groups.len()];
     let mut as_uneven = 1_usize;
     for _ in 0..draws {
         found.fill(0);
-        for place in 0..drawn {
-            let other = random.usize(place..deck.len());
-            deck.swap(place, other);
-            found[deck[place] as usize] += 1;
+        for card in 0..drawn {
+            let other = random.usize(card..deck.len());
+            deck.swap(card, other);
+            found[deck[card] as usize] += 1;
         }
         let of_draw = found
             .iter()

@@ -128,7 +128,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_failed_fit_says_why() {
+    fn a_failed_fit_gives_the_reason() {
         assert_eq!(Huber::fit(&[(1.0, 1.0)]), Err(NoFit::TooFew { count: 1, needed: 2 }));
         assert_eq!(Huber::fit(&[(1.0, 1.0), (1.0, 2.0)]), Err(NoFit::Constant { regressor: 0 }));
         let level = Huber::fit(&[(1.0, 0.1), (2.0, 0.1), (4.0, 0.1)]).unwrap();
@@ -137,11 +137,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn one_outlier_hardly_moves_the_line(noise in prop::collection::vec(-1.0..1.0, 40), wild in -1e9..1e9, place in 5_usize..35) {
+        fn one_outlier_hardly_moves_the_line(noise in prop::collection::vec(-1.0..1.0, 40), wild in -1e9..1e9, index in 5_usize..35) {
             let mut pairs: Vec<(f64, f64)> =
                 noise.iter().enumerate().map(|(x, noise)| (x as f64, 7.0 + 0.5 * x as f64 + noise)).collect();
             let before = Huber::fit(&pairs).unwrap();
-            pairs[place].1 = wild;
+            pairs[index].1 = wild;
             let after = Huber::fit(&pairs).unwrap();
             prop_assert!((before.slope - after.slope).abs() < 0.1, "{:?} {:?}", before, after);
         }
@@ -159,7 +159,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_panics(pairs in prop::collection::vec((any::<f64>(), any::<f64>()), 0..20)) {
+        fn no_input_panics(pairs in prop::collection::vec((any::<f64>(), any::<f64>()), 0..20)) {
             if let Ok(fit) = Huber::fit(&pairs) {
                 prop_assert!(fit.slope.is_finite() && fit.intercept.is_finite());
             }

@@ -39,13 +39,13 @@ pub fn knee(points: &[(f64, f64)]) -> Result<usize, NoKnee> {
     let powers: Vec<(usize, f64)> = points
         .iter()
         .enumerate()
-        .filter_map(|(place, &(throughput, latency))| Some((place, power(throughput, latency)?)))
+        .filter_map(|(index, &(throughput, latency))| Some((index, power(throughput, latency)?)))
         .collect();
     let ([first, .., last], true) = (&powers[..], powers.len() >= 3) else { return Err(NoKnee::TooFewPoints) };
     let best = powers.iter().fold(first, |best, other| if other.1 > best.1 { other } else { best });
     match best.0 {
-        place if place == first.0 => Err(NoKnee::AtTheStart),
-        place if place == last.0 => Err(NoKnee::AtTheEnd),
+        index if index == first.0 => Err(NoKnee::AtTheStart),
+        index if index == last.0 => Err(NoKnee::AtTheEnd),
         inside => Ok(inside),
     }
 }
@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(knee(&[(1.0, 1.0), (2.0, f64::NAN), (1.0, 1.0)]), Err(NoKnee::TooFewPoints));
         let mut holes = curve.clone();
         (holes[0].1, holes[2].0, holes[8].1) = (f64::NAN, 0.0, f64::INFINITY);
-        assert_eq!(knee(&holes), Ok(4), "at its place among all of them");
+        assert_eq!(knee(&holes), Ok(4), "the index counts all points");
         assert_eq!(knee(&[(1.0, f64::NAN), (3.0, 1.0), (2.0, 1.0), (1.0, 1.0)]), Err(NoKnee::AtTheStart));
         assert_eq!(knee(&[(1.0, 1.0), (2.0, 1.0), (2.0, 1.0), (1.0, 1.0)]), Ok(1), "the first of equals");
     }

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_fit_says_why() {
+    fn a_failed_fit_gives_the_reason() {
         assert_eq!(LeastSquares::fit(&[]), Err(NoFit::TooFew { count: 0, needed: 2 }));
         assert_eq!(LeastSquares::fit(&[(1.0, f64::NAN), (2.0, 3.0)]), Err(NoFit::TooFew { count: 1, needed: 2 }));
         assert_eq!(LeastSquares::fit(&[(0.1, 1.0), (0.1, 2.0), (0.1, 2.0)]), Err(NoFit::Constant { regressor: 0 }));
@@ -152,7 +152,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_panics(pairs in prop::collection::vec((any::<f64>(), any::<f64>()), 0..20)) {
+        fn no_input_panics(pairs in prop::collection::vec((any::<f64>(), any::<f64>()), 0..20)) {
             if let Ok(fit) = LeastSquares::fit(&pairs) {
                 prop_assert!(fit.slope.value.is_finite() && fit.intercept.value.is_finite() && fit.r2 <= 1.0);
             }

@@ -12,7 +12,7 @@ pub struct Mean {
     /// Half the width of the mean's 95 % interval by Student's t (W. S. Gosset, "The probable error of a mean", 1908);
     /// absent below two values.
     pub half_width: Option<f64>,
-    /// How many values there are.
+    /// The number of values.
     pub count: usize,
 }
 
@@ -83,7 +83,7 @@ impl Moments {
         Self { mean, squares: values.iter().map(|value| (value - mean).powi(2)).sum(), count: values.len() }
     }
 
-    /// The sample standard deviation (n - 1). `None` below two values: one value says nothing about the spread.
+    /// The sample standard deviation (n - 1). `None` below two values: one value has no spread.
     pub(crate) fn std(&self) -> Option<f64> {
         (self.count > 1).then(|| (self.squares / (self.count - 1) as f64).sqrt())
     }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_interval_is_students() {
+    fn the_interval_uses_students_t() {
         let mean = Mean::from_values(&[9.0, 10.0, 11.0]).unwrap();
         assert_eq!((mean.value, mean.count), (10.0, 3));
         // s = 1, t(2) = 4.302653: 4.302653 / sqrt(3).

@@ -34,8 +34,8 @@ pub fn median_interval_at(sorted: &[f64], level: f64) -> Option<Interval> {
     if !(level > 0.0 && level < 1.0) {
         return None;
     }
-    let place = lowest(sorted.len(), (1.0 - level) / 2.0)?;
-    Some(Interval { low: *sorted.get(place)?, high: *sorted.get(sorted.len().checked_sub(place + 1)?)? })
+    let index = lowest(sorted.len(), (1.0 - level) / 2.0)?;
+    Some(Interval { low: *sorted.get(index)?, high: *sorted.get(sorted.len().checked_sub(index + 1)?)? })
 }
 
 /// The index of the order statistic at the lower end: the largest `l` - 1 with P(X < l) ≤ the probability of a tail.
@@ -72,7 +72,7 @@ mod tests {
 
     /// The ranks of the 95 % interval by number of values, from tables of the sign test (Conover, table A3).
     #[test]
-    fn ranks_are_those_of_the_tables() {
+    fn ranks_match_the_tables() {
         for (count, rank) in [
             (6, 1),
             (8, 1),

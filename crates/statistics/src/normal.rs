@@ -69,7 +69,7 @@ mod tests {
 
     /// The expected values have 15 digits, computed with 40.
     #[test]
-    fn the_tails_are_those_of_the_tables() {
+    fn the_tails_match_the_tables() {
         for (z, outside) in [
             (0.5, 0.617_075_077_451_974),
             (2.0, 0.045_500_263_896_358_4),

@@ -30,7 +30,7 @@ pub fn pareto_front(points: &[&[f64]], aims: &[Aim]) -> Vec<Option<Vec<usize>>> 
         |point: &[f64]| point.len() >= aims.len() && !point.iter().take(aims.len()).any(|value| value.is_nan());
     let dominators = |target: &[f64]| {
         let others = points.iter().enumerate().filter(|(_, point)| is_usable(point));
-        others.filter(|(_, point)| dominates(point, target, aims)).map(|(place, _)| place).collect()
+        others.filter(|(_, point)| dominates(point, target, aims)).map(|(index, _)| index).collect()
     };
     points.iter().map(|point| is_usable(point).then(|| dominators(point))).collect()
 }
@@ -59,7 +59,7 @@ mod tests {
     const AIMS: [Aim; 3] = [Aim::Higher, Aim::Lower, Aim::Lower];
 
     #[test]
-    fn ties_and_what_is_not_known() {
+    fn ties_and_missing_values() {
         let points: [&[f64]; 4] = [&[1.0, 2.0, 2.0], &[1.0, 2.0, 2.0], &[f64::NAN, 0.0, 0.0], &[1.0]];
         assert_eq!(pareto_front(&points, &AIMS), [Some(vec![]), Some(vec![]), None, None]);
         assert!(pareto_front(&[], &AIMS).is_empty());
@@ -74,14 +74,14 @@ mod tests {
             let points: Vec<Vec<f64>> = points.iter().map(|point| point.map(f64::from).to_vec()).collect();
             let points: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
             let front = pareto_front(&points, &AIMS);
-            let is_member = |place: usize| front[place].as_ref().is_some_and(Vec::is_empty);
-            for (place, dominators) in front.iter().enumerate() {
+            let is_member = |index: usize| front[index].as_ref().is_some_and(Vec::is_empty);
+            for (index, dominators) in front.iter().enumerate() {
                 let dominators = dominators.as_ref().unwrap();
                 for &other in dominators {
-                    prop_assert!(points[other][0] >= points[place][0] && points[other][1] <= points[place][1]);
-                    prop_assert!(points[other] != points[place]);
+                    prop_assert!(points[other][0] >= points[index][0] && points[other][1] <= points[index][1]);
+                    prop_assert!(points[other] != points[index]);
                 }
-                prop_assert!(is_member(place) || dominators.iter().any(|&other| is_member(other)));
+                prop_assert!(is_member(index) || dominators.iter().any(|&other| is_member(other)));
             }
             prop_assert!(points.is_empty() || (0..points.len()).any(is_member));
         }

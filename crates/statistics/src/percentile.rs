@@ -6,7 +6,7 @@
 /// Up to this many values, one sort is faster than several selections.
 const SORT_UP_TO: usize = 64;
 
-/// A number that percentiles are taken of.
+/// A number that can be interpolated for percentiles.
 pub trait Interpolate: Copy {
     /// The number that lies `part` (0 to 1) of the way from `low` to `high`.
     fn between(low: Self, high: Self, part: f64) -> f64;
@@ -14,13 +14,13 @@ pub trait Interpolate: Copy {
 
 impl Interpolate for f64 {
     fn between(low: Self, high: Self, part: f64) -> f64 {
-        // In this form equal neighbours give themselves, and a difference beyond f64::MAX does not overflow.
+        // This form is exact for equal neighbours, and a difference beyond f64::MAX does not overflow.
         if low == high { low } else { low * (1.0 - part) + high * part }.clamp(low, high)
     }
 }
 
 impl Interpolate for i64 {
-    /// The integers are added as integers: a float cannot hold months of picoseconds and a half.
+    /// Adds integers, because a float cannot represent months in half picoseconds.
     fn between(low: Self, high: Self, part: f64) -> f64 {
         if part == 0.5 {
             return (i128::from(low) + i128::from(high)) as f64 / 2.0;
@@ -42,19 +42,19 @@ impl Interpolate for i64 {
 /// ```
 #[must_use]
 pub fn percentile<T: Interpolate>(sorted: &[T], percent: f64) -> Option<f64> {
-    percentile_by(sorted.len(), percent, |place| sorted.get(place).copied())
+    percentile_by(sorted.len(), percent, |index| sorted.get(index).copied())
 }
 
-/// A percentile of `count` values that `at` returns by their place in the sorted order.
+/// A percentile of `count` values that `at` returns by their index in sorted order.
 pub(crate) fn percentile_by<T: Interpolate>(
     count: usize,
     percent: f64,
     at: impl Fn(usize) -> Option<T>,
 ) -> Option<f64> {
-    let place = Place::new(percent, count)?;
-    let low = at(place.below)?;
-    let high = if place.below + 1 < count { at(place.below + 1)? } else { low };
-    Some(T::between(low, high, place.part))
+    let position = Position::new(percent, count)?;
+    let low = at(position.below)?;
+    let high = if position.below + 1 < count { at(position.below + 1)? } else { low };
+    Some(T::between(low, high, position.part))
 }
 
 /// The median of finite values in any order; halfway between the middle two if their number is even. `None` without
@@ -102,35 +102,35 @@ pub fn percentiles<const N: usize>(values: &mut [i64], percents: [f64; N]) -> Op
     ascending.sort_unstable_by(|&one, &other| percents[one].total_cmp(&percents[other]));
     let (count, mut rest, mut passed) = (values.len(), values, 0);
     for index in ascending {
-        let place = Place::new(percents[index], count)?;
-        let (_, &mut low, above) = rest.select_nth_unstable(place.below - passed);
-        let high = if place.part > 0.0 { above.iter().copied().min().unwrap_or(low) } else { low };
-        found[index] = i64::between(low, high, place.part);
+        let position = Position::new(percents[index], count)?;
+        let (_, &mut low, above) = rest.select_nth_unstable(position.below - passed);
+        let high = if position.part > 0.0 { above.iter().copied().min().unwrap_or(low) } else { low };
+        found[index] = i64::between(low, high, position.part);
         // Each selection searches only the values above the previous one. The value itself stays, because the next
         // percentile may lie between the same two values.
-        rest = &mut rest[place.below - passed..];
-        passed = place.below;
+        rest = &mut rest[position.below - passed..];
+        passed = position.below;
     }
     Some(found)
 }
 
 /// The position of a percentile among sorted values: `part` of the way from the value at `below` to the next one.
-struct Place {
+struct Position {
     below: usize,
     part: f64,
 }
 
-impl Place {
+impl Position {
     fn new(percent: f64, count: usize) -> Option<Self> {
         let last = count.checked_sub(1)?;
         if !(0.0..=100.0).contains(&percent) {
             return None;
         }
-        // Multiplied first, so that an integer position comes out exact.
-        let place = percent * last as f64 / 100.0;
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the last place")]
-        let below = (place.floor() as usize).min(last);
-        Some(Self { below, part: place - below as f64 })
+        // Multiplying first keeps integer positions exact.
+        let position = percent * last as f64 / 100.0;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the last index")]
+        let below = (position.floor() as usize).min(last);
+        Some(Self { below, part: position - below as f64 })
     }
 }
 
@@ -142,7 +142,7 @@ mod tests {
     /// Each value is numpy's `percentile(values, q)`, computed by hand: position q/100 x (n - 1), linear between
     /// values.
     #[test]
-    fn percentiles_of_floats_are_those_of_numpy() {
+    fn percentiles_of_floats_match_numpy() {
         let values = [15.0, 20.0, 35.0, 40.0, 50.0];
         for (percent, expected) in
             [(0.0, 15.0), (5.0, 16.0), (25.0, 20.0), (40.0, 29.0), (50.0, 35.0), (90.0, 46.0), (100.0, 50.0)]
@@ -158,7 +158,7 @@ mod tests {
 
     /// Each is numpy's `percentile(values, q)`, computed by hand: position q/100 x (n - 1), linear between values.
     #[test]
-    fn percentiles_of_integers_are_those_of_numpy() {
+    fn percentiles_of_integers_match_numpy() {
         let values = [15, 20, 35, 40, 50];
         for (percent, expected) in
             [(0.0, 15.0), (5.0, 16.0), (25.0, 20.0), (40.0, 29.0), (50.0, 35.0), (90.0, 46.0), (100.0, 50.0)]
@@ -205,7 +205,7 @@ mod tests {
                 prop_assert!(found >= sorted[0] as f64 && found <= sorted[sorted.len() - 1] as f64);
             }
             values.sort_unstable();
-            prop_assert_eq!(values, sorted, "nothing is lost");
+            prop_assert_eq!(values, sorted, "values are only reordered");
         }
     }
 }

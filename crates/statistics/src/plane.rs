@@ -107,7 +107,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_has_no_plane_says_why() {
+    fn a_failed_fit_gives_the_reason() {
         let of =
             |v: &dyn Fn(f64) -> f64| Plane::fit(&(0..20).map(f64::from).map(|u| (u, v(u), u * u)).collect::<Vec<_>>());
         assert_eq!(Plane::fit(&[(1.0, 2.0, 3.0); 2]), Err(NoFit::TooFew { count: 2, needed: 3 }));
@@ -165,7 +165,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_panics(triples in prop::collection::vec((any::<f64>(), any::<f64>(), any::<f64>()), 0..12)) {
+        fn no_input_panics(triples in prop::collection::vec((any::<f64>(), any::<f64>(), any::<f64>()), 0..12)) {
             if let Ok(plane) = Plane::fit(&triples) {
                 prop_assert!(plane.first.value.is_finite() && plane.constant.value.is_finite());
             }

@@ -35,7 +35,7 @@ mod tests {
     /// R. G. Newcombe, "Two-sided confidence intervals for the single proportion" (Statistics in Medicine 17, 1998),
     /// table I, method 3; the last three follow from n / (n + z²) and its complement.
     #[test]
-    fn intervals_are_the_published_ones() {
+    fn intervals_match_published_values() {
         for (successes, trials, low, high) in [
             (81, 263, 0.2553, 0.3662),
             (15, 148, 0.0624, 0.1605),

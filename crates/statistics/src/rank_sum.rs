@@ -89,7 +89,7 @@ pub fn pairwise_ratio_interval(first: &[f64], second: &[f64], level: f64) -> Opt
 pub fn pairwise_ratio(first: &[f64], second: &[f64]) -> Option<f64> {
     let (above, below) = (sorted_positive(first)?, sorted_positive(second)?);
     let pairs = above.len() * below.len();
-    let at = |place: usize| ratio_at(&above, &below, place);
+    let at = |rank: usize| ratio_at(&above, &below, rank);
     (pairs > 0).then(|| if pairs % 2 == 1 { at(pairs / 2 + 1) } else { (at(pairs / 2) * at(pairs / 2 + 1)).sqrt() })
 }
 
@@ -100,7 +100,7 @@ fn sorted_positive(values: &[f64]) -> Option<Vec<f64>> {
     values.iter().all(|value| value.is_finite() && *value > 0.0).then_some(values)
 }
 
-/// Which of the ordered ratios, counted from 1, bounds the interval: the largest `k` with P(U < k) ≤ alpha/2.
+/// The rank (from 1) of the ratio that bounds the interval: the largest `k` with P(U < k) ≤ alpha/2.
 fn pairs_outside(first: usize, second: usize, alpha: f64) -> Option<usize> {
     let (size, total, pairs) = (first.min(second), first + second, first * second);
     let outermost = if is_exact(size, total) {
@@ -116,21 +116,21 @@ fn pairs_outside(first: usize, second: usize, alpha: f64) -> Option<usize> {
         counts[smallest.min(counts.len())..].iter().take_while(fits).count()
     } else {
         let variance = (pairs as f64) * (total as f64 + 1.0) / 12.0;
-        let place = pairs as f64 / 2.0 - t_quantile(1.0 - alpha / 2.0, f64::INFINITY)? * variance.sqrt();
+        let rank = pairs as f64 / 2.0 - t_quantile(1.0 - alpha / 2.0, f64::INFINITY)? * variance.sqrt();
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "a negative place becomes 0, which is rejected below"
+            reason = "a negative rank becomes 0, which is rejected below"
         )]
-        let place = place.floor() as usize;
-        place
+        let rank = rank.floor() as usize;
+        rank
     };
     (outermost > 0).then_some(outermost.min(pairs.div_ceil(2)))
 }
 
-/// The `place`th smallest ratio, counted from 1, of a value in `above` to a value in `below`, both sorted and positive.
-/// Positive floats have the order of their bits, so it bisects the range of bits.
-fn ratio_at(above: &[f64], below: &[f64], place: usize) -> f64 {
+/// The ratio at `rank` (from 1) of the sorted ratios of a value in `above` to a value in `below`, both sorted and
+/// positive. Positive floats have the order of their bits, so it bisects the range of bits.
+fn ratio_at(above: &[f64], below: &[f64], rank: usize) -> f64 {
     let up_to = |ratio: f64| {
         let mut start = 0;
         above.iter().fold(0, |count, value| {
@@ -142,7 +142,7 @@ fn ratio_at(above: &[f64], below: &[f64], place: usize) -> f64 {
     let (mut low, mut high) = (0_u64, f64::INFINITY.to_bits());
     while low < high {
         let middle = low.midpoint(high);
-        if up_to(f64::from_bits(middle)) >= place {
+        if up_to(f64::from_bits(middle)) >= rank {
             high = middle;
         } else {
             low = middle + 1;
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_compare_is_absent() {
+    fn empty_samples_have_no_result() {
         assert_eq!(rank_sum(&[], &[1.0]), None);
         assert_eq!(rank_sum(&[1.0], &[f64::NAN]), None);
         let same = [2.0; 300];
@@ -284,11 +284,11 @@ mod tests {
         #[test]
         fn interval_and_p_agree_without_ties(
             values in prop::collection::hash_set(1_u32..1_000_000, 2..70),
-            place in any::<prop::sample::Index>(),
+            split in any::<prop::sample::Index>(),
             level in 0.5..0.999,
         ) {
             let values: Vec<f64> = values.into_iter().map(f64::from).collect();
-            let (first, second) = values.split_at(1 + place.index(values.len() - 1));
+            let (first, second) = values.split_at(1 + split.index(values.len() - 1));
             let found = rank_sum(first, second).unwrap();
             if found.exact {
                 let excludes_one = pairwise_ratio_interval(first, second, level).is_some_and(|interval| !interval.contains(1.0));

@@ -39,7 +39,7 @@ pub enum Verdict {
 pub struct RankedVariant {
     /// Its name.
     pub id: String,
-    /// How many times there are.
+    /// The number of times.
     pub n: usize,
     /// The median time, which decides the rank.
     pub median_s: f64,
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn few_samples_say_nothing() {
+    fn small_samples_have_no_significant_difference() {
         assert_eq!(
             verdicts(&[variant("a", &[1, 2]), variant("b", &[1000, 2000])]),
             [("a".to_owned(), Verdict::Fastest), ("b".to_owned(), Verdict::TooFewSamples)]

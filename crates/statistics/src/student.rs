@@ -197,7 +197,7 @@ mod tests {
         inf 0.2533471031358 1.2815515655446 1.64485362695147 1.95996398454005 2.5758293035489 4.7534243088229";
 
     #[test]
-    fn quantiles_are_those_of_the_tables() {
+    fn quantiles_match_the_tables() {
         for line in QUANTILES.lines() {
             let numbers: Vec<f64> = line.split_whitespace().map(|number| number.parse().unwrap()).collect();
             assert_eq!(numbers.len(), 7);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn p_values_are_those_of_the_tables() {
+    fn p_values_match_the_tables() {
         for (t, freedom, expected) in [
             (1.0, 1.0, 0.5),
             (2.5, 3.7, 0.071_822_022_911_826_8),
@@ -249,7 +249,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_panics(t in any::<f64>(), freedom in any::<f64>()) {
+        fn no_input_panics(t in any::<f64>(), freedom in any::<f64>()) {
             for found in [t_p_value(t, freedom), t_cumulative(t, freedom)].into_iter().flatten() {
                 prop_assert!((0.0..=1.0).contains(&found), "{found}");
             }

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_fit_says_why() {
+    fn a_failed_fit_gives_the_reason() {
         assert_eq!(TheilSen::fit(&[(1.0, 1.0)]), Err(NoFit::TooFew { count: 1, needed: 2 }));
         assert_eq!(TheilSen::fit(&[(1.0, 1.0), (1.0, 2.0)]), Err(NoFit::Constant { regressor: 0 }));
         let four: Vec<(f64, f64)> = (0..4).map(|i| (f64::from(i), f64::from(i * i))).collect();
@@ -160,7 +160,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_panics(pairs in prop::collection::vec((any::<f64>(), any::<f64>()), 0..30)) {
+        fn no_input_panics(pairs in prop::collection::vec((any::<f64>(), any::<f64>()), 0..30)) {
             if let Ok(fit) = TheilSen::fit(&pairs) {
                 prop_assert!(fit.slope.is_finite() && fit.intercept.is_finite());
             }

@@ -1,6 +1,6 @@
-//! A recording of one GPU goes in; one of several comes out, for trying how many devices look:
+//! Copies the GPU of a recording several times, to see how the monitor shows many devices:
 //! `cargo run -p ergometer-telemetry --example many_devices -- ONE.jsonl.gz MANY.jsonl.gz 8`, then
-//! `ergo monitor --replay MANY.jsonl.gz`. The further GPUs run the same later and at other powers; nobody measured them.
+//! `ergo monitor --replay MANY.jsonl.gz`. The copies are shifted in time and have scaled power; they are not measured.
 
 use std::error::Error;
 use std::fs::File;
@@ -13,7 +13,7 @@ use ergometer_units::Seconds;
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [from, to, count] = arguments.as_slice() else {
-        return Err("give the recording to read, the one to write, and how many GPUs".into());
+        return Err("usage: many_devices INPUT OUTPUT GPU_COUNT".into());
     };
     let one = recording::read_file(from)?;
     let mut many = Timeline::default();
@@ -29,11 +29,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             let info = SensorInfo { id, device: moved(info.device), ..info.clone() };
             let new = many.add_sensor(&info, &channels);
             let mut batch = Batch::default();
-            for (place, (id, channel)) in one.channels_of(key).enumerate() {
+            for (index, (id, channel)) in one.channels_of(key).enumerate() {
                 let later = Seconds::new(1.7 * f64::from(copy));
                 let factor = if is_scaled(channel.signal) { 1.0 - 0.06 * f64::from(copy) } else { 1.0 };
                 batch.readings.extend(one.column(id).readings().points().map(|point| Reading {
-                    channel: place,
+                    channel: index,
                     after: point.after + later,
                     at: point.at + later,
                     value: point.value * factor,
@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Whether a signal tells the copies apart.
+/// Whether the values of a signal are scaled, so that the copies differ.
 fn is_scaled(signal: Signal) -> bool {
     matches!(
         signal,

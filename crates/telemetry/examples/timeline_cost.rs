@@ -1,5 +1,5 @@
-//! What the timeline and the meter cost: memory of a million readings, a window's look-up among them beside a plain
-//! scan, and ten thousand windows over an hour. Prints a table; `bench/run.sh` calls it.
+//! Benchmarks the timeline and the energy meter: the memory of a million readings, the lookup of a window compared with
+//! a linear scan, and ten thousand windows over an hour. It prints a table; `bench/run.sh` runs it.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use ergometer_telemetry::{
 use ergometer_units::{Seconds, Timestamp, Window};
 
 const READINGS: u32 = 1_000_000;
-const LOOK_UPS: u32 = 20_000;
+const LOOKUPS: u32 = 20_000;
 
 fn main() {
     let before = resident_bytes();
@@ -20,10 +20,10 @@ fn main() {
         println!("memory of 1,000,000 readings         {:8.1} MB", (after - before) / 1e6);
     }
     let (id, _) = timeline.channels().next().expect("one channel");
-    let windows: Vec<Window> = (0..LOOK_UPS).map(|index| window(f64::from(index) * 0.9, 0.1)).collect();
+    let windows: Vec<Window> = (0..LOOKUPS).map(|index| window(f64::from(index) * 0.9, 0.1)).collect();
     let found = time(|| windows.iter().map(|&window| timeline.column(id).within(window).len()).sum::<usize>());
     let stats = time(|| windows.iter().filter(|&&window| timeline.stats(id, window).is_some()).count());
-    // The peer: what a list of samples costs that is searched from end to end, as rolling buffers are.
+    // For comparison: a linear scan over all samples, as with a rolling buffer.
     let readings = timeline.column(id).readings();
     let scanned = windows.iter().step_by(200).map(|window| {
         let (start, end) = (window.start().nanos_since_epoch(), window.end().nanos_since_epoch());
@@ -31,8 +31,8 @@ fn main() {
         black_box(readings.at_ns.iter().filter(|&&at| (start..end).contains(&at)).count());
         started.elapsed()
     });
-    let scan: Duration = scanned.sum::<Duration>() / (LOOK_UPS / 200);
-    let each = |total: Duration| total / LOOK_UPS;
+    let scan: Duration = scanned.sum::<Duration>() / (LOOKUPS / 200);
+    let each = |total: Duration| total / LOOKUPS;
     println!("look-up of a 100 ms window           {:8.0} ns", each(found).as_secs_f64() * 1e9);
     println!("its avg, max, median, min            {:8.0} ns", each(stats).as_secs_f64() * 1e9);
     println!("a scan of the same readings          {:8.0} ns", scan.as_secs_f64() * 1e9);
@@ -71,7 +71,7 @@ fn a_million_readings() -> Timeline {
     timeline
 }
 
-/// An hour of a card that works for 100 ms and rests for 260, ten thousand times.
+/// An hour of a GPU that is busy for 100 ms and idle for 260 ms, ten thousand times.
 fn an_hour() {
     let windows: Vec<Window> = (0..10_000).map(|index| window(1.0 + 0.36 * f64::from(index), 0.1)).collect();
     let mut timeline = Timeline::default();
@@ -108,7 +108,7 @@ fn time(work: impl FnOnce() -> usize) -> Duration {
     started.elapsed()
 }
 
-/// What the process holds, on Linux.
+/// The resident memory of the process; only on Linux.
 fn resident_bytes() -> Option<f64> {
     let pages: f64 = std::fs::read_to_string("/proc/self/statm").ok()?.split(' ').nth(1)?.parse().ok()?;
     Some(pages * 4096.0)

@@ -66,7 +66,7 @@ pub struct DeviceId {
     pub index: u32,
 }
 
-/// A text is not a device name. The message omits `server:N`, which users never write.
+/// The error for an invalid device name. The message omits `server:N`, which users never write.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown device `{0}`: devices are written gpu:N, cpu:N, npu:N, rail:N, host:N or meter:N, for example gpu:0")]
 pub struct ParseDeviceError(pub String);
@@ -316,7 +316,7 @@ macro_rules! display_by_name {
 }
 display_by_name!(Scope, Signal, Provenance);
 
-/// The name serde gives a unit variant, so that tables and files spell it alike.
+/// The serde name of a unit variant, so that tables and files use the same names.
 fn name_of<T: Serialize>(variant: &T) -> String {
     match serde_json::to_value(variant) {
         Ok(serde_json::Value::String(name)) => name,
@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_are_written_and_read_alike() {
+    fn device_names_parse_back() {
         for device in [
             DeviceId::gpu(7),
             DeviceId::cpu(0),
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_survives_json() {
+    fn a_channel_round_trips_through_json() {
         let channel = Channel {
             device: DeviceId::gpu(0),
             scope: Scope::Memory,

@@ -1,7 +1,7 @@
 //! Provides the timestamps of a run: the wall time at the start plus the monotonic time since then.
 //!
-//! Steps of the wall clock therefore do not affect a timeline. [`Clock::reanchor`] measures the offset of the wall clock
-//! (drift of about 10 ppm, or a step), so that wall-clock timestamps of drivers can be converted.
+//! Steps of the wall clock therefore do not affect a timeline. [`Clock::reanchor`] measures the offset of the wall
+//! clock (drift of about 10 ppm, or a step), so that wall-clock timestamps of drivers can be converted.
 
 use std::sync::Mutex;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};

@@ -61,7 +61,7 @@ pub enum Step {
 pub struct Counter {
     limits: CounterLimits,
     accepted: Option<Count>,
-    refused: Option<Count>,
+    rejected: Option<Count>,
     total: u64,
 }
 
@@ -75,17 +75,17 @@ impl Counter {
     /// A counter before its first count.
     #[must_use]
     pub const fn new(limits: CounterLimits) -> Self {
-        Self { limits, accepted: None, refused: None, total: 0 }
+        Self { limits, accepted: None, rejected: None, total: 0 }
     }
 
-    /// The energy up to the last accepted count, from the counter's own first count on.
+    /// The energy of the first count plus all accepted steps.
     #[must_use]
     pub fn total(&self) -> Joules {
         self.energy(self.total)
     }
 
-    /// Adds a count read at this time. If the bound allows more than the whole range since the last count (half a minute
-    /// for the smallest RAPL range, 65 kJ, at 2 kW), several wraps are possible; the smallest energy is assumed.
+    /// Adds a count read at this time. If the bound allows more than the whole range since the last count (half a
+    /// minute for the smallest RAPL range, 65 kJ, at 2 kW), several wraps are possible; the smallest energy is assumed.
     pub fn update(&mut self, at: Timestamp, raw: u64) -> Step {
         let now = Count { at, raw };
         let Some(last) = self.accepted else {
@@ -114,20 +114,20 @@ impl Counter {
     /// that continues from the wrong one confirms the new value.
     fn refuse(&mut self, counts: u64, last: Count, now: Count) -> Step {
         let goes_on = self
-            .refused
-            .is_some_and(|refused| now.raw >= refused.raw && self.is_possible(now.raw - refused.raw, refused, now));
+            .rejected
+            .is_some_and(|rejected| now.raw >= rejected.raw && self.is_possible(now.raw - rejected.raw, rejected, now));
         if goes_on {
             self.accept(now, 0);
             return Step::Reset;
         }
-        self.refused = Some(now);
+        self.rejected = Some(now);
         Step::Impossible { power: self.energy(counts) / self.time_between(last, now) }
     }
 
     fn accept(&mut self, now: Count, counts: u64) {
         self.total = self.total.saturating_add(counts);
         self.accepted = Some(now);
-        self.refused = None;
+        self.rejected = None;
     }
 
     fn counts_between(&self, last: Count, now: Count) -> Difference {
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_wrap_beyond_the_bound_is_a_reset() {
-        // In the middle of its range, as after a suspend: the way around the end would be 35 kJ in 50 ms.
+        // A decrease in the middle of the range, as after a suspend: a wrap would be 35 kJ in 50 ms.
         let mut counter = Counter::new(limits(Some(RANGE)));
         counter.update(at_millis(0), 30_000_000_000);
         assert_eq!(counter.update(at_millis(50), 0), Step::Reset);
@@ -208,10 +208,10 @@ mod tests {
     }
 
     #[test]
-    fn one_wild_value_is_refused_and_loses_nothing() {
+    fn one_wrong_value_is_rejected_without_losing_energy() {
         let mut counter = Counter::new(limits(None));
         counter.update(at_millis(0), 0);
-        let Step::Impossible { power } = counter.update(at_millis(49), 1_000_000_000) else { panic!("refused") };
+        let Step::Impossible { power } = counter.update(at_millis(49), 1_000_000_000) else { panic!("rejected") };
         assert!((power.get() - 20_000.0).abs() < 1e-6, "{power:?}");
         assert_eq!(counter.update(at_millis(100), 3_000_000), Step::Advance(Joules::new(3.0)));
     }

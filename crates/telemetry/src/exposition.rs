@@ -39,7 +39,7 @@ impl Sample<'_> {
 
 /// A line that is neither a comment nor a sample.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line {number} is no metric: `{start}`")]
+#[error("line {number} is not a metric: `{start}`")]
 pub struct Malformed {
     /// The line number, from 1.
     pub number: usize,
@@ -88,7 +88,7 @@ fn sample(line: &str) -> Option<Sample<'_>> {
             if rest.take('}') {
                 break;
             }
-            // A name that is no word is quoted and stands among the labels.
+            // A metric name with special characters is quoted and comes before the labels.
             let (label, is_quoted) = match rest.quoted() {
                 Some(label) => (label, true),
                 None => (Cow::Borrowed(rest.name()), false),
@@ -117,7 +117,7 @@ fn sample(line: &str) -> Option<Sample<'_>> {
     }
     let mut words = rest.0.split([' ', '\t']).filter(|word| !word.is_empty());
     let value = number(words.next()?)?;
-    // A time may follow, and after it an example of what was counted.
+    // A timestamp and an exemplar may follow.
     let time = match words.next() {
         None => None,
         Some(word) if word.starts_with('#') => None,
@@ -132,12 +132,12 @@ fn sample(line: &str) -> Option<Sample<'_>> {
     Some(Sample { name, labels, value, time })
 }
 
-/// A number, `NaN`, `Inf` or `-Inf`, in any letters.
+/// A number, `NaN`, `Inf` or `-Inf`, in any case.
 fn number(word: &str) -> Option<f64> {
     f64::from_str(word).ok()
 }
 
-/// What is left of a line.
+/// The part of a line that is not parsed yet.
 struct Rest<'a>(&'a str);
 
 impl<'a> Rest<'a> {
@@ -151,7 +151,7 @@ impl<'a> Rest<'a> {
         rest.is_some()
     }
 
-    /// A name as metrics and labels have it; nothing where none begins here.
+    /// The name of a metric or a label; empty if the text does not start with one.
     fn name(&mut self) -> &'a str {
         let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':');
         let end = self.0.find(|c| !is_part(c)).unwrap_or(self.0.len());
@@ -161,7 +161,7 @@ impl<'a> Rest<'a> {
         name
     }
 
-    /// A text in quotes, where one begins here and ends. `\n`, `\"` and `\\` stand for what they do everywhere.
+    /// A complete quoted string, with the escapes `\n`, `\"` and `\\` resolved.
     fn quoted(&mut self) -> Option<Cow<'a, str>> {
         let text = self.0.strip_prefix('"')?;
         let mut escaped = false;
@@ -183,7 +183,7 @@ fn unescaped(text: &str) -> String {
         match (character, if character == '\\' { characters.next() } else { None }) {
             ('\\', Some('n')) => plain.push('\n'),
             ('\\', Some(escaped @ ('\\' | '"'))) => plain.push(escaped),
-            // An escape that is none is left as it stands.
+            // An unknown escape is kept unchanged.
             (one, other) => plain.extend([one].into_iter().chain(other)),
         }
     }
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read_in_every_form_they_have() {
+    fn parses_all_forms_of_lines() {
         let text = "# HELP a_total What it counts, in \"words\"\n# TYPE a_total counter\na_total 3\n\n  b{} 1e3\r\n\
                     c{l=\"x\"}-0.5\nd { l = \"x\" , m = \"y\" , } 7 1395066363000\ne:f 12.5 1520879607.789\n#comment\n# \n";
         let named: Vec<(String, f64)> = values(text);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_hold_quotes_braces_newlines_and_every_letter() {
+    fn parses_labels_with_quotes_braces_newlines_and_unicode() {
         let text = r#"a{path="C:\\DIR\\",error="no \"x\"\nfound }, {=",n="é 🦀",odd="\q"} 1"#;
         let labels = samples(text).remove(0).labels;
         let values: Vec<&str> = labels.iter().map(|(_, value)| &**value).collect();
@@ -231,19 +231,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_of_its_own_is_one_here() {
+    fn parses_nan_infinity_and_exemplars() {
         let found = values("a NaN\nb +Inf\nc -Inf\nd 1.0 # {trace=\"x\"} 0.5\ne 2 3 # {trace=\"x\"} 0.5 1.1\n");
         assert!(found[0].1.is_nan());
         assert_eq!((found[1].1, found[2].1, found[3].1, found[4].1), (f64::INFINITY, f64::NEG_INFINITY, 1.0, 2.0));
     }
 
     #[test]
-    fn the_end_of_the_text_ends_it() {
+    fn ignores_text_after_the_end_marker() {
         assert_eq!(values("a 1\n# EOF\n<html>\n").len(), 1);
     }
 
     #[test]
-    fn what_is_no_metric_is_told_with_its_line() {
+    fn an_invalid_line_is_an_error_with_its_number() {
         let wrong = [
             "<!DOCTYPE html>",
             "{\"detail\":\"Not Found\"}",
@@ -274,23 +274,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn any_bytes_parse_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let text = String::from_utf8_lossy(&bytes);
             let _ = lines(&text).count();
         }
 
         #[test]
-        fn texts_that_look_like_metrics_are_read_without_a_panic(text in r#"([a-z:_]{0,3}[{]?[a-z="\\, #}]{0,9}[ 0-9.eNaIinf+-]{0,6}\n?){0,9}"#) {
+        fn text_like_metrics_parses_without_a_panic(text in r#"([a-z:_]{0,3}[{]?[a-z="\\, #}]{0,9}[ 0-9.eNaIinf+-]{0,6}\n?){0,9}"#) {
             let _ = lines(&text).count();
         }
 
         #[test]
-        fn what_is_written_is_read_back(
+        fn formatted_samples_parse_back(
             name in "[a-zA-Z_:][a-zA-Z0-9_:]{0,9}",
             labels in prop::collection::vec(("[a-zA-Z_][a-zA-Z0-9_]{0,5}", any::<String>()), 0..4),
             value in any::<f64>().prop_filter("compared by value", |value| !value.is_nan()),
         ) {
-            // A line break of another kind than `\n` has no escape; the format knows no other.
+            // Only the line break `\n` has an escape.
             let escaped = |text: &str| text.replace('\\', r"\\").replace('\n', r"\n").replace('"', "\\\"");
             let labels: Vec<_> = labels.into_iter().map(|(name, text)| (name, text.replace('\r', ""))).collect();
             let written: Vec<String> = labels.iter().map(|(name, text)| format!("{name}=\"{}\"", escaped(text))).collect();

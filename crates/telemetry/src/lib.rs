@@ -12,7 +12,7 @@
 //! use ergometer_units::{Seconds, Timestamp, Window};
 //! use std::time::Duration;
 //!
-//! // A GPU that draws 200 W for 10 s, seen by an energy counter that updates every 100 ms.
+//! // A GPU that draws 200 W for 10 s, with an energy counter that updates every 100 ms.
 //! let device = DeviceId::gpu(0);
 //! let info = SensorInfo {
 //!     id: "counter:0".to_owned(),
@@ -59,7 +59,8 @@ pub use channel::{Channel, DeviceId, DeviceKind, ParseDeviceError, Provenance, S
 pub use clock::Clock;
 pub use counter::{Counter, CounterLimits, Step};
 pub use energy::{
-    DeviceEnergy, EnergyError, EnergyMeter, Estimate, Method, Note, Part, SensorModel, Slice, Slices, WindowEnergy,
+    DeviceEnergy, EnergyError, EnergyMeter, Estimate, MeteredScope, Method, Note, SensorModel, Slice, Slices,
+    WindowEnergy,
 };
 pub use reading::{Batch, Event, EventKind, Reading};
 pub use sampler::{Sampler, Tap};

@@ -27,9 +27,9 @@ pub struct Event {
     pub at_ns: i64,
     /// The kind of event.
     pub kind: EventKind,
-    /// What happened, and where.
+    /// The description of the event.
     pub message: String,
-    /// What to do about it. It names no option, so every front end shows it unchanged.
+    /// A hint on how to fix it. It names no option, so every front end shows it unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }

@@ -23,8 +23,8 @@ pub trait Sensor: Send {
         self.sample(clock, batch)
     }
 
-    /// Adds readings that the source has buffered for a later sample, while sampling continues. Sources without a buffer
-    /// add nothing.
+    /// Adds readings that the source has buffered for a later sample, while sampling continues. Sources without a
+    /// buffer add nothing.
     fn drain(&mut self, _clock: &Clock, _batch: &mut Batch) -> Result<(), SensorError> {
         Ok(())
     }
@@ -101,14 +101,14 @@ pub enum Status {
     Works(String),
     /// It works with limitations.
     Limited {
-        /// What is missing, and why.
+        /// The limitation and its reason.
         why: String,
         /// The exact command or step that fixes it, if there is one.
         fix: Option<String>,
     },
     /// It does not exist or does not work.
     Absent {
-        /// Why not.
+        /// The reason.
         why: String,
         /// The exact command or step that fixes it, if there is one.
         fix: Option<String>,

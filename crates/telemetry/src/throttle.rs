@@ -1,7 +1,7 @@
 //! Names the reasons for throttled clocks.
 //!
-//! The bits are NVML's clocks event reasons (`nvmlClocksEventReason…` in `nvml.h`); sensors of other vendors use the bits
-//! with the same meaning. Idle is not reported as a reason.
+//! The bits are NVML's clocks event reasons (`nvmlClocksEventReason…` in `nvml.h`); sensors of other vendors use the
+//! bits with the same meaning. Idle is not reported as a reason.
 
 /// The set of reasons for a device's throttled clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -23,13 +23,14 @@ const NAMES: [(u64, &str); 8] = [
 const IDLE: u64 = 0x01;
 
 impl ThrottleReasons {
-    /// From NVML's bits.
+    /// Creates the set from NVML's bits.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// From a reading of [`Signal::ThrottleReasons`](crate::Signal::ThrottleReasons); empty if the value is not a bit set.
+    /// Creates the set from a reading of [`Signal::ThrottleReasons`](crate::Signal::ThrottleReasons); empty if the
+    /// value is not a bit set.
     #[must_use]
     pub fn from_reading(value: f64) -> Self {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a set of bits below 2^53")]
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_are_words_and_idle_is_none() {
+    fn names_of_reasons_exclude_idle() {
         let names = |bits| ThrottleReasons::from_bits(bits).names().join(" + ");
         assert_eq!(names(0), "");
         assert_eq!(names(0x1), "");

@@ -17,7 +17,7 @@ pub enum TraceError {
         file: PathBuf,
         /// The damaged part, such as `plane /device:GPU:0, line Stream #14`.
         part: String,
-        /// What is damaged, and at which byte.
+        /// The damage and its position.
         damage: Damage,
     },
     /// A file is empty.
@@ -51,7 +51,7 @@ pub enum TraceError {
     /// The trace has more events than the limit.
     #[error("the trace has {events} events, more than the limit of {limit}")]
     TooManyEvents {
-        /// How many events it has.
+        /// The number of events.
         events: u64,
         /// The limit on events.
         limit: u64,

@@ -18,12 +18,12 @@ impl Span {
     }
 }
 
-/// What is damaged in a file, and where.
+/// Damage in a file: the reason and the position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Damage {
     /// The offset in the uncompressed file.
     pub offset: u64,
-    /// What is wrong at that byte.
+    /// The reason.
     pub fault: Fault,
 }
 
@@ -268,14 +268,14 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_end(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn reading_any_bytes_stops_at_the_first_damage(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let fields = read(&bytes);
             prop_assert!(fields.iter().rev().skip(1).all(Result::is_ok));
         }
     }
 
     #[test]
-    fn damage_says_where() {
+    fn damage_has_its_offset() {
         assert_eq!(read(&[]), []);
         assert_eq!(read(&[0x08, 0x05]), [Ok(Field { number: 1, value: Value::Varint(5) })]);
         let past = Fault::PastTheEnd { claimed: 9, left: 1 };

@@ -43,8 +43,8 @@ impl ClockAnchor {
         Timestamp::from_nanos_since_epoch(self.wall.nanos_since_epoch().saturating_add(offset_ns))
     }
 
-    /// The difference between the wall time of a later anchor and the wall time that this anchor predicts for it: drift or
-    /// a step of the wall clock.
+    /// The difference between the wall time of a later anchor and the wall time that this anchor predicts for it: drift
+    /// or a step of the wall clock.
     #[must_use]
     pub fn drift_to(&self, later: &Self) -> Seconds {
         later.wall - self.timestamp(later.monotonic)

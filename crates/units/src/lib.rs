@@ -7,8 +7,8 @@
 //! assert_eq!(energy / Seconds::new(2.0), Watts::new(643.0));
 //! ```
 //!
-//! Constructors name the unit of a plain number. Values only combine as physics allows: adding joules and watts does not
-//! compile.
+//! Constructors name the unit of a plain number. Values only combine as physics allows: adding joules and watts does
+//! not compile.
 //!
 //! ```compile_fail
 //! use ergometer_units::{Joules, Watts};

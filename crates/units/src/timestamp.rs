@@ -15,7 +15,8 @@ impl Timestamp {
         Self(time_ns)
     }
 
-    /// Creates a timestamp from microseconds since the Unix epoch, the unit of NVML's samples, or `None` if it overflows.
+    /// Creates a timestamp from microseconds since the Unix epoch, the unit of NVML's samples, or `None` if it
+    /// overflows.
     #[must_use]
     pub const fn from_micros_since_epoch(time_us: i64) -> Option<Self> {
         match time_us.checked_mul(1000) {

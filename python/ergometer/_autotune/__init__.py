@@ -69,7 +69,7 @@ def autotune(
             "device-or-wall" for wall times, with a warning, if there are no device times.
         energy: Whether to run each variant for another `energy_seconds`, back to back, to measure the energy of a call:
             that of whole devices, including their idle power. None does so if a sensor measures energy; True also
-            accepts modelled energy, and says so; False does not measure energy.
+            accepts modelled energy, and marks it; False does not measure energy.
         energy_seconds: How long to run each variant for its energy.
         progress: Whether to print progress on standard error, by default if that is a terminal; or a function that gets
             a `Progress`.

@@ -78,8 +78,8 @@ fn the_kernels_of_a_cuda_graph_add_up() {
 
 #[test]
 fn a_function_on_gpu_is_timed_by_execution_not_by_kernel() {
-    // ejkernel took each of the four kernels for a call: twenty samples, 3.225 ± 1.505 µs, about a quarter of the time.
-    // For fn_3 it had ten samples of 177.090 ± 20.077 µs.
+    // ejkernel counted each of the four kernels as a call: twenty samples, 3.225 ± 1.505 µs, about a quarter of the
+    // time. For fn_3 it had ten samples of 177.090 ± 20.077 µs.
     let found = times(&profiler(|_| ()), &fixture("gpu_autotune"), "gpu");
     // fn_0: the middle three of 12.991 13.056 13.054 13.248 12.864 µs. Kernels of fn_1 and fn_2 overlap on their
     // stream.
@@ -212,7 +212,7 @@ fn all_planes_of_a_platform_count_not_only_the_first() {
 
 #[test]
 fn zero_is_a_number() {
-    // ejkernel took zero for missing, and so two programs for one.
+    // ejkernel treated the id zero as missing, and so two programs as one.
     let event = |program, scope| Event { program: Some(program), scope, ..kernel(0, 2_000) };
     let line_events =
         vec![event(0, Some(0)), event(1, None), Event { program: None, run: Some(0), ..kernel(0, 3_000) }];

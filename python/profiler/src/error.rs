@@ -97,7 +97,7 @@ pub enum ProfilerWarning {
 }
 
 impl ProfilerWarning {
-    /// Whether the result may be wrong because of it; otherwise it is only information.
+    /// Whether the result may be wrong; otherwise the warning is only information.
     #[must_use]
     pub const fn is_caution(&self) -> bool {
         !matches!(self, Self::Short { .. })

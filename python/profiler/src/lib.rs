@@ -47,7 +47,7 @@ use selection::{PlaneExecution, Selection};
 /// Memory limit of a compiled pattern; the default of `regex` is 10 MB.
 const MAX_PATTERN_BYTES: usize = 1 << 28;
 
-/// The events that a [`Profiler`] looks at.
+/// The events that a [`Profiler`] counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProfilerOptions {
     /// Prefix of the module of an event, or of its name if it has no module; empty for all events.

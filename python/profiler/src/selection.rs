@@ -1,4 +1,4 @@
-//! Selects the events of a plane that a profiler looks at: long enough, and before the cap in file order.
+//! Selects the events of a plane that a profiler counts: long enough, and before the cap in file order.
 
 use ergometer_trace::accounting::{Assignment, ExecutionKey, Interval};
 use ergometer_trace::{Event, Kind, Line, Plane, Text, Trace};
@@ -7,7 +7,7 @@ use foldhash::HashSet;
 
 use crate::{ProfilerOptions, ProfilerWarning, ProfilingError};
 
-/// The events of a plane that a profiler looks at.
+/// The events of a plane that a profiler counts.
 #[derive(Debug)]
 pub(crate) struct Selection<'a> {
     pub(crate) plane_number: usize,

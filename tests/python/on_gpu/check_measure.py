@@ -1,7 +1,7 @@
-"""Checks `measure`, `measured` and `Monitor` against a GPU's own energy counter, under a JAX matmul loop.
+"""Checks `measure`, `measured` and `Monitor` against the energy counter of a GPU, under a JAX matmul loop.
 
 Run it on a machine with an NVIDIA GPU and JAX: `python tests/python/on_gpu/check_measure.py`. It prints its results and exits
-with 1 if a check fails; without a GPU it says so and exits with 0.
+with 1 if a check fails; without a GPU it prints a message and exits with 0.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def main() -> int:
         print(f"    {device:14} {signal:20} {value:.6g}")
 
     check(failures, loop.provenance == "measured", "the loop is measured")
-    check(failures, loop.watts is not None and rest.watts is not None and loop.watts > rest.watts, "work costs power")
+    check(failures, loop.watts is not None and rest.watts is not None and loop.watts > rest.watts, "load draws power")
     if first.interval and second.interval and whole.interval:
         low, high = (one + other for one, other in zip(first.interval, second.interval))
-        check(failures, low <= whole.interval[1] and high >= whole.interval[0], "two halves are the whole")
+        check(failures, low <= whole.interval[1] and high >= whole.interval[0], "two halves sum to the whole")
     check(failures, len(decorated.measurements) == 3 and decorated.last is not None, "three calls were measured")
     leave_early(jax, failures)
     for failure in failures:
@@ -103,7 +103,7 @@ def leave_early(jax: Any, failures: list[str]) -> None:
         wait_for_devices()
         spans[name] = window.seconds
         print(window)
-    check(failures, spans["waits"] > 2 * spans["does not wait"], "a window ends when the GPU does")
+    check(failures, spans["waits"] > 2 * spans["does not wait"], "a window waits for the GPU")
 
 
 def compared(monitor: ergometer.Monitor, timeline: Any, gpu: str, failures: list[str]) -> str:
@@ -123,7 +123,7 @@ def compared(monitor: ergometer.Monitor, timeline: Any, gpu: str, failures: list
     place = next(place for place in devices if (place.device, place.scope) == (gpu, "device"))
     joules, seconds = last - first, (last_ns - first_ns) / 1e9
     is_inside = place.low is not None and place.high is not None and place.low <= joules <= place.high
-    check(failures, is_inside, "the counter's own difference is in the interval")
+    check(failures, is_inside, "the difference of the counter is in the interval")
     return f"counter: {joules:.1f} J in {seconds:.3f} s, {len(counted)} readings; {place}"
 
 

@@ -105,7 +105,7 @@ impl Analysis for Accuracy {
         let lengths_differ = homogeneity(&groups, options.seed);
         warn(&whole, &subjects, &mut findings.warnings);
 
-        // Where all are wrong, or all right, none is the worst.
+        // If all subjects have the same accuracy, none is the worst.
         let worst = subjects.first().filter(|_| differ.is_some());
         findings.summary = entries::map(json!({
             "right": whole.right, "graded": whole.graded, "failed": whole.failed, "ungraded": whole.ungraded,
@@ -124,7 +124,7 @@ impl Analysis for Accuracy {
         }));
         if whole.graded > 0 {
             findings.tables.push(subject_table(&subjects, &whole, differ.as_ref()));
-            // Lengths that make no difference are not worth a table.
+            // The table of lengths is shown only if the difference is significant.
             if let Some(found) = lengths_differ.filter(|found| found.p_value < SIGNIFICANT) {
                 findings.tables.push(length_table(&lengths, &found));
             }
@@ -253,7 +253,8 @@ mod tests {
     use super::*;
     use ergometer_runs::saved::Outcome;
 
-    /// 40 of `easy` right; of `hard` 10 of 40, of which 3 failed; 5 without a grade. Wrong answers are long.
+    /// 40 of 40 `easy` answers are correct; 10 of 40 `hard` ones are, and 3 of these failed; 5 are ungraded. Wrong
+    /// answers are long.
     fn graded() -> Run {
         let query = |number: u64| {
             let (subject, correct) = (u32::from(number >= 40), !(40..70).contains(&number));
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_subject_comes_first_and_the_difference_is_no_chance() {
+    fn the_worst_subject_comes_first_and_the_difference_is_significant() {
         let found = Accuracy.run(&graded(), &Options::default()).unwrap();
         assert_eq!((&found.summary["right"], &found.summary["graded"]), (&json!(50), &json!(80)));
         assert_eq!((&found.summary["failed"], &found.summary["ungraded"]), (&json!(3), &json!(5)));
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn subjects_that_are_alike_are_said_to_be() {
+    fn equal_subjects_show_no_evidence_of_a_difference() {
         let query = |number: u64| Query {
             subject: u32::try_from(number % 3).unwrap(),
             correct: Some(!number.is_multiple_of(4)),
@@ -301,7 +302,7 @@ mod tests {
             "{:?}",
             found.tables[0].notes
         );
-        assert_eq!(found.tables.len(), 1, "one length tells nothing");
+        assert_eq!(found.tables.len(), 1, "a single length gives no table");
         assert_eq!(found.data["by_output_tokens"].as_array().unwrap().len(), 1);
     }
 
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_saved_run_gives_the_figures_of_its_summary() {
+    fn a_saved_run_has_the_accuracy_of_its_summary() {
         let run = example::saved("mock_limits");
         let found = Accuracy.run(&run, &Options::default()).unwrap();
         assert_eq!(found.data["whole"]["accuracy"], json!(run.summary.accuracy.as_ref().unwrap().rate));

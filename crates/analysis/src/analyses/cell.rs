@@ -48,14 +48,14 @@ pub(super) fn estimate(value: Option<f64>, interval: Option<Interval>, unit: Uni
     };
     let half = interval.width() / 2.0;
     let shown = if half > value.abs() {
-        format!("{} … {}", unit.show(interval.low), unit.show(interval.high))
+        format!("{} to {}", unit.show(interval.low), unit.show(interval.high))
     } else {
         format::estimate(value, half, unit.of)
     };
     Cell::Estimate { value, low: interval.low, high: interval.high, shown }
 }
 
-/// A cell with an estimate and its interval: `4.151 ms (4.080 to 4.220 ms)`.
+/// A cell with an estimate and its interval: `4.151 ms (4.080 ms to 4.220 ms)`.
 pub(super) fn estimate_cell(found: Option<Estimate>, show: impl Fn(f64) -> String) -> Cell {
     let Some(found) = found else { return Cell::Absent };
     let (value, interval) = (found.value, found.ends());
@@ -124,7 +124,7 @@ mod tests {
     fn a_margin_wider_than_the_number_is_shown_by_its_ends() {
         let of = |value, low, high| estimate(Some(value), Some(Interval { low, high }), Unit::JOULES).shown();
         assert_eq!(of(0.0265, 0.0255, 0.0275), "26.5 ± 1.0 mJ");
-        assert_eq!(of(0.001, -0.02, 0.022), "-20.00 mJ … 22.00 mJ");
+        assert_eq!(of(0.001, -0.02, 0.022), "-20.00 mJ to 22.00 mJ");
         assert_eq!(estimate(Some(0.001), None, Unit::JOULES).shown(), "1.000 mJ");
         assert_eq!(estimate(None, None, Unit::JOULES), Cell::Absent);
     }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_from_outside_stay_on_their_line() {
+    fn texts_from_outside_are_made_safe() {
         assert_eq!(outside("a\u{1b}[2Jb\n\u{202e}c"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}c");
         assert_eq!((outside(" "), outside(&"é".repeat(61)).chars().count()), ("(none)".into(), 61));
     }

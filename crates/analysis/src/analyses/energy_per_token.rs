@@ -105,7 +105,7 @@ fn ranges(queries: &[TokenEnergy]) -> Vec<Range> {
             Some(last) if !is_new => last.to = length,
             _ => ranges.push(Range { from: length, to: length }),
         }
-        // A range ends where the next share of the queries is complete.
+        // A range ends at the next quantile of the queries.
         if equal.len() <= MOST_QUANTILES || taken * MOST_QUANTILES >= ranges.len() * lengths.len() {
             held = 0;
         }
@@ -226,11 +226,11 @@ fn table(run: &Run, rows: &[Row]) -> Table {
             ratio(row.net_j_per_token),
         ]);
     }
-    table.notes.push(String::from("total joules / total tokens; ± is a 95 % bootstrap interval over queries"));
+    table.notes.push(String::from("total joules / total tokens; ± or a to b: 95 % bootstrap interval over queries"));
     table.notes.push(match run.block() {
         1 => String::from("an interval needs at least 10 queries"),
         block => {
-            format!("queries overlap, so they are resampled in blocks of {block}; an interval needs at least 10 independent batches")
+            format!("queries overlap, so they are resampled in blocks of {block}; an interval needs at least 10 blocks")
         }
     });
     table

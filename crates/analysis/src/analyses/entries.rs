@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_known_is_null() {
+    fn unknown_values_are_null() {
         assert_eq!(number(Some(f64::NAN)), Value::Null);
         assert_eq!(estimate(Some(Estimate::exact(f64::INFINITY))), Value::Null);
         let half = Estimate::with_ends(2.0, Some((f64::NAN, 3.0)));

@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_come_first_and_numbers_last() {
+    fn queries_are_sorted_by_session_then_time_then_number() {
         let of = |session, seconds, request| Query { session, sent: Some(at(seconds)), request, ..query(0) };
         let queries = [of(1, 0.0, 0), of(0, 2.0, 1), of(0, 1.0, 3), of(0, 1.0, 2)];
         let order: Vec<u64> = in_sending_order(queries.iter()).iter().map(|query| query.request).collect();

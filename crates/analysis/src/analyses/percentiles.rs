@@ -28,7 +28,7 @@ impl Analysis for Percentiles {
     fn run(&self, run: &Run, _: &Options) -> Result<Findings, AnalysisError> {
         shared_warnings::check_queries(run)?;
         let mut rows: Vec<Row> = MEASURES.iter().map(|&measure| Row::from_queries(measure, run.completed())).collect();
-        // The other times stand with the first three.
+        // The other latencies follow the first three rows.
         rows.splice(3..3, [gaps(run)?, Row::from_queries(SCHEDULE_LAG, run.queries.iter())]);
         let mut findings = Findings::default();
         findings.summary.insert(String::from("completed"), run.completed().count().into());
@@ -71,7 +71,7 @@ const MEASURES: [Measure; 10] = [
     ("joules_per_query", "gross J/query", |query| Some(query.energy?.gross)),
     ("net_joules_per_query", "net J/query", |query| query.energy?.net),
     ("joules_per_output_token", "gross J/output token", Query::joules_per_output_token),
-    ("watts", "gross W, share of query", |query| {
+    ("watts", "gross W attributed to query", |query| {
         Some(query.energy?.gross / query.total_s.filter(|&seconds| seconds > 0.0)?)
     }),
     ("gpu_watts", "GPU W during query", |query| query.gpu_watts),
@@ -142,7 +142,7 @@ fn table(run: &Run, rows: &[Row]) -> Table {
 
 /// Formats a median with its interval, if the interval is not empty.
 fn median(value: f64, Interval { low, high }: Interval) -> Cell {
-    let shown = if low == high { show(value) } else { format!("{} ({}-{})", show(value), show(low), show(high)) };
+    let shown = if low == high { show(value) } else { format!("{} ({} to {})", show(value), show(low), show(high)) };
     Cell::Estimate { value, low, high, shown }
 }
 

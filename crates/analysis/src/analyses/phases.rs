@@ -155,7 +155,7 @@ struct Cost {
     unit: Unit,
     /// `first` is per input token, `second` per output token.
     #[serde(flatten)]
-    plane: Option<Named>,
+    plane: Option<FittedPlane>,
     /// Why there is no fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
@@ -163,7 +163,7 @@ struct Cost {
 
 /// A fitted plane with named coefficients.
 #[derive(Debug, Clone, Copy, Serialize)]
-struct Named {
+struct FittedPlane {
     count: usize,
     constant: Coefficient,
     per_input_token: Coefficient,
@@ -173,7 +173,7 @@ struct Named {
     variance_inflation: f64,
 }
 
-impl From<Plane> for Named {
+impl From<Plane> for FittedPlane {
     fn from(plane: Plane) -> Self {
         Self {
             count: plane.count,
@@ -192,7 +192,7 @@ fn costs(run: &Run, queries: &[&Query]) -> Vec<Cost> {
         let triple = |query: &&Query| Some((query.input_tokens? as f64, query.output_tokens? as f64, of(query)?));
         let plane = Plane::fit(&queries.iter().filter_map(triple).collect::<Vec<_>>());
         let reason = plane.as_ref().err().map(reason);
-        Cost { name, words, unit, plane: plane.ok().map(Named::from), reason }
+        Cost { name, words, unit, plane: plane.ok().map(FittedPlane::from), reason }
     };
     let mut costs = vec![cost("time_s", "time, s", Unit::SECONDS, &|query| query.total_s)];
     if run.energy.is_some() {
@@ -244,14 +244,16 @@ fn table(run: &Run, costs: &[Cost]) -> Table {
             Cell::Verdict { text, tone },
         ]);
     }
-    table.notes.push(String::from("least squares on input and output tokens; ± is a 95 % interval (Student's t)"));
+    table
+        .notes
+        .push(String::from("least squares on input and output tokens; ± or a to b: 95 % interval (Student's t)"));
     if run.block() > 1 {
         table.notes.push(String::from("requests overlap and are not independent, so the intervals are too narrow"));
     }
     table
 }
 
-fn verdict(plane: &Named) -> (String, Tone) {
+fn verdict(plane: &FittedPlane) -> (String, Tone) {
     let is_unknown = |coefficient: &Coefficient| coefficient.interval.is_none_or(|interval| interval.contains(0.0));
     let text = match (is_unknown(&plane.per_input_token), is_unknown(&plane.per_output_token)) {
         (true, true) => "no evidence of a cost per token",

@@ -226,7 +226,13 @@ fn verdict(line: Result<&LeastSquares, &NoFit>, medians: Option<&TheilSen>, unit
     };
     match medians.filter(is_pulled) {
         Some(medians) => {
-            (true, format!("slope, but nonlinear or with uneven noise: Theil-Sen slope {}", unit.show(medians.slope)))
+            let robust = unit.show(medians.slope);
+            (
+                true,
+                format!(
+                    "there is a slope, but it is not linear or the noise is uneven; the Theil-Sen slope is {robust}"
+                ),
+            )
         }
         None => (true, format!("explains {} of the variation", format::percent(line.r2))),
     }
@@ -236,7 +242,7 @@ fn warnings(run: &Run) -> Vec<Message> {
     let mut warnings: Vec<Message> = zeros(run).map(Message::from).collect();
     let failed = run.queries.len() - run.completed().count();
     if failed > 0 {
-        warnings.push(Message::new(format!("{failed} of {} samples are failed queries", run.queries.len())));
+        warnings.push(Message::new(format!("{failed} of {} queries failed; the fits include them", run.queries.len())));
     }
     warnings.extend(shared_warnings::not_finite(run));
     warnings.extend(shared_warnings::modelled(run));
@@ -290,7 +296,9 @@ fn table<'a>(run: &Run, fits: impl Iterator<Item = &'a Fit>) -> Table {
             Cell::Verdict { text: fit.verdict.clone(), tone },
         ]);
     }
-    table.notes.push(String::from("± is a 95 % interval (Student's t). The Theil-Sen slope is robust to outliers."));
+    table
+        .notes
+        .push(String::from("± or a to b: 95 % interval (Student's t). The Theil-Sen slope is robust to outliers."));
     if let Some(source) = run.energy {
         table.notes.push(format!("gross and net energy are {}", source.name()));
     }

@@ -35,5 +35,5 @@ pub(super) fn failed_left_out(run: &Run) -> Option<Message> {
 /// Warns if the energy is modelled.
 pub(super) fn modelled(run: &Run) -> Option<Message> {
     (run.energy == Some(EnergySource::Modelled))
-        .then(|| Message::new("energy is modelled from processor utilization, not measured"))
+        .then(|| Message::new("energy is modelled from CPU utilization, not measured"))
 }

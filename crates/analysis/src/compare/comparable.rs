@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Group;
 use ergometer_clients::Locality;
 use ergometer_runs::Summary;
-use ergometer_runs::config::RunConfig;
+use ergometer_runs::config::{RunConfig, Slo};
 use ergometer_runs::saved::Run;
 use ergometer_telemetry::SystemInfo;
 
@@ -120,7 +120,7 @@ const OTHERS: &[(&str, Fact)] = &[
     ("grader", |facts| json!(facts.summary.accuracy.as_ref().map(|accuracy| &accuracy.grader))),
     ("judge", |facts| json!(facts.summary.judge.as_ref().map(|judge| &judge.model))),
     ("Ergometer version", |facts| json!(facts.summary.versions.get("ergometer"))),
-    ("latency limits", |facts| json!(facts.config().map(|config| config.slo))),
+    ("latency limits", |facts| facts.config().map_or(Value::Null, |config| limits_fact(&config.slo))),
     ("prices", |facts| json!(facts.config().map(|config| config.prices))),
 ];
 
@@ -157,6 +157,23 @@ fn text_fact(text: &str) -> Value {
     if text.is_empty() { Value::Null } else { json!(text) }
 }
 
+/// Latency limits in the syntax of `--slo`, such as `ttft=200ms,e2e=5s`; null if there are none.
+fn limits_fact(slo: &Slo) -> Value {
+    let limits = [
+        ("ttft", slo.ttft_s),
+        ("ttft_scheduled", slo.ttft_scheduled_s),
+        ("tpot", slo.tpot_s),
+        ("itl", slo.itl_s),
+        ("e2e", slo.e2e_s),
+    ];
+    let limit = |(name, seconds): (&str, Option<f64>)| {
+        let micros = (seconds? * 1e6).round();
+        Some(if micros < 1e6 { format!("{name}={}ms", micros / 1e3) } else { format!("{name}={}s", micros / 1e6) })
+    };
+    let limits: Vec<String> = limits.into_iter().filter_map(limit).collect();
+    text_fact(&limits.join(","))
+}
+
 /// Settings that are checked above or do not affect measurements.
 const KNOWN_SETTINGS: &[&str] = &[
     "draw",
@@ -181,23 +198,20 @@ impl Comparability {
     pub(super) fn between(baseline: &Group<'_>, candidate: &Group<'_>) -> Self {
         let (first, second) = (&baseline.runs[0], &candidate.runs[0]);
         let mut differences = differences(first, second);
-        let mut warnings = Vec::new();
-        for group in [baseline, candidate] {
-            warnings.extend(conditions(group));
-        }
-        let is_warned = differences.iter().any(|difference| difference.role == Role::Warning);
-        let is_comparable = !is_warned && warnings.is_empty();
-        let is_same = |what: &str| !differences.iter().any(|difference| difference.what.starts_with(what));
-        let same_or_different =
-            |what: &str, name: &str| format!("{} {name}", if is_same(what) { "same" } else { "different" });
-        let energy = match (first.energy, second.energy) {
-            (None, None) => String::from("no energy data"),
-            _ => same_or_different("energy", "energy source"),
+        let conditions: Vec<Condition> = [baseline, candidate].into_iter().flat_map(conditions).collect();
+        let differing = differences.iter().filter(|difference| difference.role == Role::Warning);
+        let mut reasons: Vec<String> = differing.map(|difference| format!("different {}", difference.what)).collect();
+        reasons.extend(conditions.iter().map(|condition| condition.short.clone()));
+        reasons.dedup();
+        let is_comparable = reasons.is_empty();
+        let verdict = if is_comparable {
+            let has_energy = first.energy.is_some() || second.energy.is_some();
+            format!("{}: comparable", checked(&differences, has_energy))
+        } else {
+            format!("compare with caution: {}", reasons.join(", "))
         };
-        let parts =
-            [same_or_different("dataset", "dataset"), same_or_different("machine", "machine"), energy].join(", ");
-        let verdict = format!("{parts}: {}", if is_comparable { "comparable" } else { "compare with caution" });
         differences.sort_by_key(|difference| difference.role != Role::Subject);
+        let warnings = conditions.into_iter().map(|condition| condition.text).collect();
         Self { verdict, is_comparable, differences, warnings }
     }
 
@@ -224,8 +238,25 @@ impl Difference {
     /// The text.
     #[must_use]
     pub fn text(&self) -> String {
-        format!("{}: {}, {}", self.what, self.baseline, self.candidate)
+        format!("{}: {} → {}", self.what, self.baseline, self.candidate)
     }
+}
+
+/// A problem of one side.
+struct Condition {
+    /// The problem alone.
+    short: String,
+    /// The problem and its meaning.
+    text: String,
+}
+
+/// Whether dataset, machine and energy source are the same.
+fn checked(differences: &[Difference], has_energy: bool) -> String {
+    let is_same = |what: &str| !differences.iter().any(|difference| difference.what.starts_with(what));
+    let same_or_different =
+        |what: &str, name: &str| format!("{} {name}", if is_same(what) { "same" } else { "different" });
+    let energy = if has_energy { same_or_different("energy", "energy source") } else { String::from("no energy data") };
+    [same_or_different("dataset", "dataset"), same_or_different("machine", "machine"), energy].join(", ")
 }
 
 fn differences(first: &Run, second: &Run) -> Vec<Difference> {
@@ -233,12 +264,12 @@ fn differences(first: &Run, second: &Run) -> Vec<Difference> {
     let (one, two) = (Facts::of_run(first), Facts::of_run(second));
     let mut subject = None;
     for (what, facts) in SUBJECTS {
-        // The first thing that differs tells the two apart best.
+        // The first property that differs describes the difference best.
         let Some((name, fact)) = facts.iter().find(|(_, fact)| fact(&one) != fact(&two)) else { continue };
         let is_subject = subject.is_none();
         subject = subject.or(Some(*what));
         let (baseline, candidate) = (text(&fact(&one)), text(&fact(&two)));
-        let what = if *what == "request" { format!("request's {name}") } else { (*what).to_owned() };
+        let what = if *what == "request" { format!("{name} of requests") } else { (*what).to_owned() };
         found.push(Difference {
             what,
             baseline,
@@ -251,7 +282,8 @@ fn differences(first: &Run, second: &Run) -> Vec<Difference> {
     found.extend(queries(first, second));
     let (baseline, candidate) = (energy(first), energy(second));
     if baseline != candidate {
-        // On another machine the sensors are other ones; but modelled joules are no measured ones anywhere.
+        // Another machine has other sensors, which is only a note; measured against modelled energy is always a
+        // warning.
         let role = if is_elsewhere && first.energy == second.energy { Role::Note } else { Role::Warning };
         found.push(Difference { what: String::from("energy source"), baseline, candidate, role });
     }
@@ -295,7 +327,7 @@ fn dataset(first: &Run, second: &Run) -> Option<Difference> {
 
 fn queries(first: &Run, second: &Run) -> Option<Difference> {
     let count = |run: &Run| run.queries.len();
-    // A run by the clock has as many as it gets done: that is a result.
+    // A run with a fixed duration completes as many queries as it can: the number is a result.
     let is_timed = |run: &Run| run.summary.profiler_config.known().is_some_and(|config| config.duration_s.is_some());
     let role = if is_timed(first) && is_timed(second) { Role::Note } else { Role::Warning };
     (count(first) != count(second)).then(|| Difference {
@@ -306,12 +338,19 @@ fn queries(first: &Run, second: &Run) -> Option<Difference> {
     })
 }
 
-/// The energy source with devices and sensors.
+/// The energy source of each device, such as `gpu:0 measured (counter)` or `cpu:0 modelled`.
 fn energy(run: &Run) -> String {
     let Some(source) = run.energy else { return String::from("none") };
+    let name = source.name();
     let devices = run.summary.energy.devices.iter().filter(|device| device.counts_for(source));
-    let devices: Vec<String> = devices.map(|device| format!("{} by {}", device.device, device.provenance)).collect();
-    format!("{} {}", source.name(), devices.join(", ")).trim_end().to_owned()
+    let devices: Vec<String> = devices
+        .map(|device| {
+            let provenance = device.provenance.to_string();
+            let sensor = if provenance == name { String::new() } else { format!(" ({provenance})") };
+            format!("{} {name}{sensor}", device.device)
+        })
+        .collect();
+    if devices.is_empty() { name.to_owned() } else { devices.join(" + ") }
 }
 
 /// All other settings that differ.
@@ -323,7 +362,7 @@ fn settings(first: &Run, second: &Run) -> Vec<Difference> {
     names.dedup();
     let differs = |name: &&String| {
         let known = KNOWN_SETTINGS.contains(&name.as_str());
-        // What a version did not have yet is read as nothing.
+        // A setting that an earlier version did not have counts as null.
         !known && one.get(*name).unwrap_or(&Value::Null) != two.get(*name).unwrap_or(&Value::Null)
     };
     let value =
@@ -338,22 +377,24 @@ fn settings(first: &Run, second: &Run) -> Vec<Difference> {
 }
 
 /// Problems of one side: incomplete runs, client-limited runs, repeats that differ.
-fn conditions(group: &Group<'_>) -> Vec<String> {
+fn conditions(group: &Group<'_>) -> Vec<Condition> {
     let mut found = Vec::new();
     for run in group.runs {
         let name = if group.runs.len() == 1 { group.label.to_owned() } else { run.name() };
         if !run.summary.complete {
-            found.push(format!("{name} is incomplete: it ended before all of its queries were done"));
+            let short = format!("{name} is incomplete");
+            found.push(Condition { text: format!("{short}: it ended before all of its queries were done"), short });
         }
         if run.summary.load.as_ref().is_some_and(|load| load.client_limited) {
-            found.push(format!("{name} was limited by its client, so its results may not reflect the server"));
+            let short = format!("{name} was limited by its client");
+            found.push(Condition { text: format!("{short}, so its results may not reflect the server"), short });
         }
     }
     for run in group.runs.iter().skip(1) {
         let own = differences(&group.runs[0], run);
         for difference in own.iter().filter(|difference| difference.role != Role::Note) {
-            let Difference { what, baseline, candidate, .. } = difference;
-            found.push(format!("the runs of {} differ: {what} {baseline}, {candidate}", group.label));
+            let short = format!("the runs of {} differ", group.label);
+            found.push(Condition { text: format!("{short} in {}", difference.text()), short });
         }
     }
     found

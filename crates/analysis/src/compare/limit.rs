@@ -21,11 +21,11 @@ pub struct Limit {
     pub bound: Bound,
 }
 
-/// Why a text is not a limit.
+/// Why a text is not a condition on a metric.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LimitError {
     /// The text is not METRIC OP LIMIT.
-    #[error("`{text}` is not a limit")]
+    #[error("`{text}` is not a condition")]
     Syntax {
         /// The text.
         text: String,
@@ -50,7 +50,7 @@ impl Diagnostic for LimitError {
     fn hint(&self) -> Option<Hint> {
         Some(match self {
             Self::Syntax { .. } => {
-                hint!("write METRIC, one of > >= < <=, and a LIMIT, as in `joules_per_token > +5%`")
+                hint!("write METRIC OPERATOR LIMIT, as in `joules_per_token > +5%`; the operators are > >= < <=")
             }
             Self::UnknownMetric { name } => {
                 let names: Vec<&str> = metrics::in_comparisons().map(|metric| metric.name).collect();
@@ -365,7 +365,10 @@ mod tests {
         assert_eq!(judged("joules_per_token > +300mJ", &sure), Judgement::Kept);
         let unsure = row("joules_per_token", (2.0, 2.2), 1.1, Some((0.95, 1.25)));
         assert!(matches!(judged("joules_per_token > +5%", &unsure), Judgement::Unsure(_)));
-        assert!(matches!(judged("joules_per_token > 2.1J", &unsure), Judgement::Broken(_)), "a value is what it is");
+        assert!(
+            matches!(judged("joules_per_token > 2.1J", &unsure), Judgement::Broken(_)),
+            "a limit on the value needs no interval"
+        );
         let bare = row("itl_p99", (0.1, 0.2), 0.1, None);
         assert!(matches!(judged("itl_p99 > +50ms", &bare), Judgement::Unsure(text) if text.contains("no interval")));
     }

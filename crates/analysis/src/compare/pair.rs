@@ -1,4 +1,4 @@
-//! Two sides that are compared: groups of runs go in; the row of any metric comes out.
+//! Compares two groups of runs, metric by metric.
 
 use ergometer_statistics::{
     Change, Drawing, Interval, NoInterval, Pairing, block_for, percentile_effect, products_effect, proportion_effect,
@@ -116,7 +116,7 @@ impl<'a> Pair<'a> {
             Verdict::from_effect(metric, &effect, first, options.least_effect)
         };
         row.reason = match found.interval {
-            Err(_) if found.is_same => Some(String::from("the value is the same in every query")),
+            Err(_) if found.is_same => Some(String::from("no query differs between the two runs")),
             Err(_) if matches!(formula(metric), Formula::Whole) && self.samples.is_some() => {
                 Some(String::from("a single value per run has no interval"))
             }
@@ -136,7 +136,7 @@ impl<'a> Pair<'a> {
         let groups = [self.baseline, self.candidate];
         let is_lost = |group: &&&Group<'_>| group.runs.iter().any(|run| may_be_nothing(run) == Some(true));
         let lost = groups.iter().find(is_lost).filter(|_| metric.name == "net_joules_per_query")?;
-        Some(format!("net energy of {} may be zero: its interval includes zero", lost.label))
+        Some(format!("no ratio, because the interval of {} includes zero", lost.label))
     }
 
     /// Why the energy of the two sides cannot be compared.
@@ -210,7 +210,7 @@ impl<'a> Pair<'a> {
             return ChangeEstimate { value: whole, interval: Err(NoInterval::Unusable), is_same: false };
         };
         let (one, two) = (of(&samples.first), of(&samples.second));
-        // What a summary has beside the records: idle joules between requests, repeated attempts, seconds.
+        // Scales to the summary's value, which also includes idle energy between requests, retried attempts and time.
         let scale = |run: &Run| {
             let factor =
                 metric::value(metric, run).zip(metric::from_records(metric, run)).map(|(value, made)| value / made);
@@ -230,7 +230,7 @@ impl<'a> Pair<'a> {
             between(kind, one, two).map(|change| if kind == Change::Ratio { change * scale } else { change })
         };
         let value = if self.is_part() { part().unwrap_or(whole) } else { whole };
-        // Of shares no variation is no certainty: none of three failing says little.
+        // Shares without variation are not certain: no failure among three requests proves little.
         let is_alike = samples.is_paired() && one == two || metric.unit != Unit::Share && no_variation(&one, &two);
         let is_same = value == between_none(kind) && is_alike;
         ChangeEstimate { value, interval, is_same }

@@ -81,7 +81,7 @@ pub enum Verdict {
 impl Verdict {
     /// The verdict on a change; changes smaller than `least` do not matter.
     pub(super) fn from_effect(metric: &Metric, effect: &Effect, baseline: f64, least: f64) -> Self {
-        // How far a change is from none, in the measure of the least effect.
+        // The size of a change, in the unit of `least`.
         let size = |change: f64| match (effect.kind, metric.unit) {
             (Change::Ratio, _) => (change - 1.0).abs(),
             (Change::Difference, Unit::Share) => change.abs(),

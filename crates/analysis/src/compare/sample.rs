@@ -23,7 +23,7 @@ impl<'a> Samples<'a> {
         if !dataset(first).is_empty() && dataset(first) == dataset(second) {
             let (one, two) = matched(&one, &two);
             let block = block_for(one.len(), first.block().max(second.block()));
-            // Both are drawn by the longer blocks, of which few queries have too few.
+            // Both runs use the longer block size; with few queries there are too few blocks.
             if one.len() / block >= MINIMUM_BLOCKS {
                 return Self { first: one, second: two, pairing: Pairing::Paired { block } };
             }
@@ -166,13 +166,13 @@ mod tests {
     }
 
     #[test]
-    fn queries_are_paired_by_their_place_in_the_dataset() {
+    fn queries_are_paired_by_their_index_in_the_dataset() {
         let first = run((0..20).map(|index| query(index, 100 * (20 - index.cast_signed()), 5000)).collect(), "a");
         let second = run((5..30).map(|index| query(index, 100 * index.cast_signed(), 5000)).collect(), "a");
         let samples = Samples::from_runs(&first, &second);
         assert!(samples.is_paired());
         let places = |queries: &[&Query]| queries.iter().map(|query| query.index).collect::<Vec<_>>();
-        assert_eq!(places(&samples.first), (5..20).rev().collect::<Vec<_>>(), "in the order the first was sent");
+        assert_eq!(places(&samples.first), (5..20).rev().collect::<Vec<_>>(), "in the sending order of the first run");
         assert_eq!(places(&samples.first), places(&samples.second));
         let other = run(second.queries.clone(), "b");
         let apart = Samples::from_runs(&first, &other);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_that_was_asked_twice_has_two_pairs() {
+    fn a_query_that_was_sent_twice_has_two_pairs() {
         let twice = |from: i64| {
             let queries = (0..10).flat_map(|index| [query(index, from + 10, 50), query(index, from, 40)]);
             run(queries.collect(), "a")
@@ -189,7 +189,7 @@ mod tests {
         let samples = Samples::from_runs(&first, &second);
         assert_eq!(samples.first.len(), 20);
         for (one, two) in samples.first.iter().zip(&samples.second) {
-            assert_eq!((one.index, one.end), (two.index, two.end), "the first time with the first time");
+            assert_eq!((one.index, one.end), (two.index, two.end), "the first request is paired with the first");
         }
     }
 

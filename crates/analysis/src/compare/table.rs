@@ -23,7 +23,7 @@ pub(super) fn table(baseline: &Side, candidate: &Candidate, place: usize) -> Tab
     let mut table = Table::new(&format!("compare_{}", place + 1), &title, &columns);
     table.rows = candidate.rows.iter().map(row).collect();
     if let Some(subject) = candidate.comparability.subject() {
-        table.notes.push(format!("compared: {}", subject.text()));
+        table.notes.push(format!("compared by {}", subject.text()));
     }
     table.notes.push(candidate.comparability.verdict.clone());
     table.notes.extend(candidate.notes.iter().cloned());
@@ -122,7 +122,7 @@ mod tests {
     use ergometer_statistics::Interval;
 
     #[test]
-    fn changes_are_read_at_a_glance() {
+    fn changes_are_formatted_with_their_intervals() {
         let of = |name: &str, value: f64, ends: Option<(f64, f64)>| {
             let metric = ergometer_runs::metrics::find(name).unwrap();
             let interval = ends.map(|(low, high)| Interval { low, high });

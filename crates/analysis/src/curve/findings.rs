@@ -45,9 +45,9 @@ impl Curve {
             ("J/output token", "gross_j_per_output_token"),
         ];
         if self.has_limits {
-            columns.push(("good", "good_share"));
+            columns.push(("within limits", "good_share"));
         }
-        columns.extend([("power", "power"), ("", "marks")]);
+        columns.extend([("tok/s per s", "power"), ("", "marks")]);
         let mut table = Table::new("curve", "Throughput, latency and energy by load", &columns);
         for (place, point) in self.points.iter().enumerate() {
             let mut row = vec![
@@ -70,6 +70,7 @@ impl Curve {
             }
             Err(why) => format!("no knee: {why}"),
         });
+        table.notes.push(String::from("tok/s per s: tok/s / seconds of the E2E p50"));
         if self.has_limits && self.most_tokens_within_limits.is_none() {
             table.notes.push(String::from("at no load are 99 % of requests within the limits"));
         }

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_knee_lies_before_latency_grows_faster_than_throughput() {
+    fn the_knee_is_where_throughput_per_latency_is_largest() {
         let curve = Curve::through(String::from("concurrency"), points());
         assert_eq!((curve.knee, curve.most_tokens, curve.least_joules), (Ok(1), Some(3), Some(3)));
         assert_eq!((curve.most_tokens_within_limits, curve.has_limits), (Some(2), true));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_that_cannot_be_trusted_leaves_no_knee() {
+    fn an_incomplete_or_client_limited_point_leaves_no_knee() {
         let knee = |spoil: fn(&mut CurvePoint)| {
             let mut points = points();
             spoil(&mut points[2]);

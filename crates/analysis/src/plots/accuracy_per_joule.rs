@@ -64,7 +64,7 @@ fn bars(input: &PlotInput, id: &str, title: &str, x: Axis, mut bars: Vec<Bar>) -
     notes.push(String::from(match (id, has_intervals) {
         ("accuracy", _) => "Whiskers are 95 % intervals (Wilson).",
         (_, true) => "Whiskers are 95 % intervals (bootstrap over queries).",
-        (_, false) => "No intervals: they need at least 10 independent batches.",
+        (_, false) => "No intervals: an interval needs at least 10 blocks of queries.",
     }));
     let names = bars.iter().map(|bar| bar.name.clone()).collect();
     let mut points = Points::default();
@@ -96,7 +96,7 @@ fn by_subject(run: &Run) -> (Vec<Bar>, Vec<Bar>) {
     let mut efficiencies = Vec::new();
     for (subject, queries) in run.subjects.iter().zip(&mut of_subject).filter(|(subject, _)| !subject.is_empty()) {
         queries.sort_by_key(|query| (query.session, query.sent));
-        // Of those that ran together only some are of the subject.
+        // Only some of the concurrent queries belong to the subject.
         let share = queries.len() as f64 / run.queries.len().max(1) as f64;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most the block")]
         let block = (run.block() as f64 * share).ceil().max(1.0) as usize;
@@ -112,7 +112,7 @@ fn by_run(input: &PlotInput) -> (Vec<Bar>, Vec<Bar>) {
     for (run, label, _) in input.each() {
         let queries: Vec<&Query> = run.queries.iter().collect();
         accuracies.extend(accuracy(label, &queries));
-        // The figure of the run itself counts what lay between its requests too. Joules of another kind are no bar here.
+        // The value of the run also includes energy between its requests. Runs with another energy source have no bar.
         let is_alike = run.energy == input.runs[0].energy;
         let figure = run.summary.intelligence.as_ref().map(|found| found.per_joule).filter(|_| is_alike);
         efficiencies.extend(figure.map(|figure| Bar {

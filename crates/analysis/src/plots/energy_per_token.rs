@@ -98,7 +98,7 @@ fn groups(run: &Run) -> Points {
     for place in 0..groups {
         let group = &pairs[pairs.len() * place / groups..pairs.len() * (place + 1) / groups];
         let (joules, tokens) = group.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
-        // Of those that ran together neighbours are alike, and by length they are no neighbours any more.
+        // Concurrent queries are correlated, and sorting by length separates them, so a block bootstrap is impossible.
         let is_alone = run.block() == 1;
         let interval = ratio_interval(group, Resampling { draws: 1_000, ..Resampling::default() }).filter(|_| is_alone);
         points.x.push(tokens / group.len() as f64);

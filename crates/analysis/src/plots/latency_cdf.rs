@@ -80,7 +80,7 @@ fn draw(latency: &Latency, input: &PlotInput) -> Option<Chart> {
         label: String::from("limit"),
         hue: ergometer_charts::Hue::Bad,
     }));
-    // A tail of fifty times the shortest leaves nothing to be seen of the rest on an even axis.
+    // On a linear axis, a tail of more than fifty times the shortest latency would squeeze the rest.
     let x = if highest > 50.0 * lowest {
         Axis::log(latency.label, "s")
     } else if lowest > 0.5 * highest {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_reached_at_its_value() {
+    fn the_distribution_steps_at_its_values() {
         let (x, y) = distribution(&[1.0, 2.0, 4.0, 8.0]);
         assert_eq!((x, y), (vec![1.0, 1.0, 2.0, 4.0, 8.0], vec![0.0, 25.0, 50.0, 75.0, 100.0]));
         let many: Vec<f64> = (1..=100_000).map(f64::from).collect();

@@ -86,10 +86,10 @@ impl Detail {
 }
 
 impl PlotInput {
-    /// The runs, labelled by what distinguishes them.
+    /// The runs, with labels that distinguish them.
     #[must_use]
     pub fn new(runs: Vec<Run>, sweeps: Vec<SavedSweep>, detail: Detail) -> Self {
-        // Points of one sweep are called by their load, all others by what tells their folders apart.
+        // Points of one sweep are labelled by their load, other runs by the differing parts of their folder names.
         let of_sweep = match &sweeps[..] {
             [sweep] => Some(sweep.labels()).filter(|labels| labels.len() == runs.len()),
             _ => None,
@@ -141,7 +141,7 @@ impl PlotInput {
     fn energy_note(&self) -> Vec<String> {
         let is_modelled = self.runs.iter().any(|run| run.energy == Some(EnergySource::Modelled));
         is_modelled
-            .then(|| String::from("Energy is modelled from processor utilization, not measured."))
+            .then(|| String::from("Energy is modelled from CPU utilization, not measured."))
             .into_iter()
             .collect()
     }

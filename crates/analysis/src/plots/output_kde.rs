@@ -46,7 +46,7 @@ impl Plot for OutputKde {
                 marks.push(rule(lengths.p50, format!("median {}", digits(lengths.p50))));
             }
             notes.push(format!(
-                "{}{} answers; Gaussian kernels of {} tokens (0.9 × standard deviation × count^-1/5).",
+                "{}{} answers; density with Gaussian kernels, bandwidth {} tokens (0.9 × standard deviation × count^-1/5).",
                 if input.runs.len() > 1 { format!("{label}: ") } else { String::new() },
                 ergometer_units::format::thousands(lengths.count as f64),
                 digits(density.bandwidth),

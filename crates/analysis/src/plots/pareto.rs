@@ -34,7 +34,7 @@ impl Plot for Pareto {
     }
 
     fn draw(&self, input: &PlotInput) -> Result<Vec<Chart>, AnalysisError> {
-        // Measured and modelled joules are never compared; what is measured is worth more.
+        // Measured and modelled energy are never compared; measured runs are preferred.
         let is_measured = |run: &&Run| run.energy == Some(EnergySource::Measured);
         let source = if input.runs.iter().any(|run| is_measured(&run)) {
             EnergySource::Measured

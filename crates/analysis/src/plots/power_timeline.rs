@@ -90,14 +90,14 @@ fn read_from(signal: &str) -> &'static str {
         "power_instant" => "instantaneous power readings",
         "power_average" => "the sensor's running average, which lags",
         "energy" => "differences of the energy counter",
-        _ => "modelled from processor utilization",
+        _ => "modelled from CPU utilization",
     }
 }
 
 /// The idle power of the counted devices.
 fn idle(run: &Run) -> Option<f64> {
     let counted: Vec<&DeviceSummary> = run.summary.energy.devices.iter().filter(|device| device.summed).collect();
-    // Several devices have several curves, and one rule would be that of none.
+    // Several devices have several curves, so a single line of idle power would be wrong.
     let [device] = &counted[..] else { return None };
     let powers = &device.idle_w;
     (!powers.is_empty()).then(|| powers.iter().sum::<f64>() / powers.len() as f64)
@@ -116,7 +116,7 @@ fn spans(input: &PlotInput, run: &Run, axis: &TimeAxis) -> (Vec<Mark>, usize) {
         .collect();
     queries.sort_by(|one, other| one.0.total_cmp(&other.0));
     let left_out = queries.len().saturating_sub(most);
-    // Those left out are the shortest: what can be seen stays.
+    // The shortest requests are left out, because they are the least visible.
     if left_out > 0 {
         let mut lengths: Vec<f64> = queries.iter().map(|(start, end, _)| end - start).collect();
         let (_, shortest, _) = lengths.select_nth_unstable_by(left_out - 1, f64::total_cmp);
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_of_a_lane_never_overlap() {
+    fn requests_in_a_lane_never_overlap() {
         let mut lanes = Lanes::default();
         let taken: Vec<u32> = [(0.0, 5.0), (1.0, 2.0), (1.5, 9.0), (2.0, 3.0), (5.0, 6.0), (5.5, 7.0)]
             .map(|(a, b)| lanes.take(a, b))

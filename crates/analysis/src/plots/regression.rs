@@ -34,9 +34,9 @@ const PAIRS: [Pair; 4] = [
     },
     Pair {
         id: "latency",
-        title: "E2E duration by tokens",
+        title: "Total query time by tokens",
         x: "prompt and answer tokens",
-        y: ("duration", "s"),
+        y: ("time to the end of the stream", "s"),
         of: |query| Some((query.all_tokens()? as f64, query.total_s?)),
         is_energy: false,
         on_logarithm: false,
@@ -135,15 +135,16 @@ fn fitted(pair: &Pair, all: &[(f64, f64)], series: &str, hue: ergometer_charts::
     let mut marks = Vec::new();
     let ends: Option<Vec<Interval>> = steps.iter().map(|&x| interval_at(&fit, all, x)).collect();
     if let Some(ends) = ends {
-        // What is measured is never negative, and the axis begins at zero.
+        // Values are never negative, and the axis starts at zero.
         let (low, high) = ends.iter().map(|ends| (ends.low.max(0.0), ends.high.max(0.0))).unzip();
         marks.push(Mark::Band { hue, x: steps.clone(), low, high });
     }
-    let of = if series.is_empty() { String::new() } else { format!("{series}: ") };
+    let of = if series.is_empty() { String::new() } else { format!(" of {series}") };
+    let sign = if fit.slope.value < 0.0 { '-' } else { '+' };
     let mut words = vec![format!(
-        "{of}least squares {} + {} per token, r² {:.2}.",
+        "Least squares{of}: {} {sign} {} per token, r² {:.2}.",
         quantity(fit.intercept.value, pair.y.1),
-        quantity(fit.slope.value, pair.y.1),
+        quantity(fit.slope.value.abs(), pair.y.1),
         fit.r2
     )];
     let line = |label: String, stroke, x: Vec<f64>, y: Vec<f64>| Mark::Line { label, hue, stroke, x, y };
@@ -157,7 +158,7 @@ fn fitted(pair: &Pair, all: &[(f64, f64)], series: &str, hue: ergometer_charts::
         if let Ok(fit) = LeastSquares::fit(&logarithms) {
             let y = steps.iter().map(|x| fit.intercept.value + fit.slope.value * x.ln()).collect();
             marks.push(line(String::new(), Stroke::Dotted, steps, y));
-            words.push(format!("{of}dotted: on the logarithm of tokens, r² {:.2}.", fit.r2));
+            words.push(format!("Dotted line{of}: least squares on the logarithm of tokens, r² {:.2}.", fit.r2));
         }
     }
     (marks, words)

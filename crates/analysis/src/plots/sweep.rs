@@ -21,7 +21,7 @@ impl Plot for SweepCurve {
     }
 
     fn needs(&self) -> &'static str {
-        "a sweep"
+        "a sweep folder"
     }
 
     fn draw(&self, input: &PlotInput) -> Result<Vec<Chart>, AnalysisError> {

@@ -65,9 +65,16 @@ fn sentence(baseline: &str, candidate: &Candidate) -> String {
         (false, false) => format!("better in {better}; worse in {worse}"),
     };
     let Comparability { verdict, is_comparable, .. } = &candidate.comparability;
+    let verdict = capitalized(verdict);
     if *is_comparable {
         format!("{} compared with {baseline}: {found}. {verdict}.", candidate.side.label)
     } else {
-        format!("Other things differ too ({verdict}). {} compared with {baseline}: {found}.", candidate.side.label)
+        format!("{verdict}. {} compared with {baseline}: {found}.", candidate.side.label)
     }
+}
+
+/// The text with a capital first letter.
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(char::to_uppercase).into_iter().flatten().chain(letters).collect()
 }

@@ -4,6 +4,7 @@ use ergometer_charts::{Block, Cell, Table};
 use ergometer_units::format::quantity;
 use serde_json::Value;
 
+use ergometer_runs::Closing;
 use ergometer_runs::saved::Run;
 
 /// Settings nested deeper than this are shown as JSON.
@@ -29,9 +30,9 @@ pub(super) fn blocks(run: &Run) -> Vec<Block> {
     fact("token counts from", summary.tokens.source.clone());
     fact("grader", summary.accuracy.as_ref().map(|accuracy| accuracy.grader.clone()));
     fact("sessions", (summary.sessions > 0).then(|| summary.sessions.to_string()));
-    fact("run ended", summary.closing.map(|closing| closing.name().to_owned()));
-    fact("Ergometer", version("ergometer"));
-    fact("Ergometer at the start", version("ergometer_at_start"));
+    fact("end of the run", summary.closing.map(|closing| reason(closing).to_owned()));
+    fact("Ergometer version, files written by", version("ergometer"));
+    fact("Ergometer version, run started by", version("ergometer_at_start"));
     let mut settings = Vec::new();
     flatten(&Value::Object(summary.profiler_config.settings()), "", 0, &mut settings);
     let mut blocks = vec![Block::Facts(facts)];
@@ -44,6 +45,19 @@ pub(super) fn blocks(run: &Run) -> Vec<Block> {
         blocks.push(Block::Facts(settings));
     }
     blocks
+}
+
+/// Why a run ended.
+fn reason(closing: Closing) -> &'static str {
+    match closing {
+        Closing::Finished => "all queries were done",
+        Closing::Duration => "--duration was reached",
+        Closing::TooManyFailures => "--max-failures was reached",
+        Closing::Interrupted => "interrupted by the user",
+        Closing::Unwritable => "the journal could not be written",
+        Closing::Unreadable => "the dataset could not be read",
+        Closing::Failed => "internal error of Ergometer",
+    }
 }
 
 /// Lists the settings by path, without null values.

@@ -52,7 +52,8 @@ pub fn report(input: &PlotInput, options: &Options) -> Result<Page, AnalysisErro
         ("right_answers", "Accuracy", &["accuracy_per_joule", "pareto"], &["accuracy"]),
         ("lengths", "Cost by length", &["regression", "output_kde"], &["regression"]),
     ];
-    // What a load does is the point of a sweep; of a run it comes after how it went and how long things took.
+    // In the report of a sweep the load comes first; in the report of a run it comes after the timeline and the
+    // latencies.
     if input.sweeps.is_empty() {
         parts[..3].rotate_left(1);
     }
@@ -111,7 +112,7 @@ fn notices(analyzed: &[AnalyzedRun]) -> Vec<Block> {
     let mut notices: Vec<Notice> = Vec::new();
     for one in analyzed {
         let of_run = one.run.summary.warnings().map(|(text, remedy)| (text, remedy.unwrap_or_default().to_owned()));
-        // Other analyses say what they left out, which their tables say too.
+        // The warnings of other analyses are about left-out data, which their tables mention too.
         let telling = one.findings.iter().filter(|(id, _)| ["efficiency", "drift", "outliers"].contains(id));
         let found = telling.flat_map(|(_, findings)| &findings.warnings);
         let found = found.map(|warning| (warning.text.as_str(), warning.command_line_hint().unwrap_or_default()));
@@ -119,7 +120,8 @@ fn notices(analyzed: &[AnalyzedRun]) -> Vec<Block> {
             let text = text.trim().trim_end_matches('.');
             let named = if analyzed.len() > 1 { format!("{}: {text}", one.label) } else { text.to_owned() };
             let notice = Notice { text: named, remedy: remedy.trim().to_owned() };
-            if !notices.contains(&notice) {
+            // An analysis may repeat a warning of the run, without its hint.
+            if !notices.iter().any(|known| known.text == notice.text) {
                 notices.push(notice);
             }
         }
@@ -164,7 +166,7 @@ struct Charts(Vec<(&'static str, Vec<Chart>)>);
 
 impl Charts {
     fn draw(input: &PlotInput, in_detail: bool) -> Result<Self, AnalysisError> {
-        // A timeline of each of many runs is most of a page.
+        // Timelines of many runs would fill most of the page.
         let wanted = plots::ALL.iter().filter(|plot| in_detail || plot.id() != "power_timeline");
         let charts: Result<Vec<_>, AnalysisError> = wanted.map(|plot| Ok((plot.id(), plot.draw(input)?))).collect();
         charts.map(Self)

@@ -18,7 +18,7 @@ pub(super) fn blocks(run: &Run, link: RequestLink) -> Result<Vec<Block>, Analysi
         return Ok(Vec::new());
     }
     let wanted = chosen(run);
-    let texts = Texts::of(run, &wanted, LENGTH)?;
+    let texts = Texts::read(run, &wanted, LENGTH)?;
     let mut table = Table::new(
         "queries",
         "",

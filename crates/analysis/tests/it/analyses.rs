@@ -36,7 +36,7 @@ fn analyse(id: &str, run: &Run) -> Findings {
     find(id).unwrap().run(run, &Options::default()).unwrap()
 }
 
-/// A query on a machine where it takes 20 ms, each input token 1 ms, each output token 10 ms, at 100 W over 40 W idle.
+/// A query with a fixed cost of 20 ms, 1 ms per input token and 10 ms per output token, at 100 W over 40 W idle power.
 fn query(place: u32, input: u64, output: u64) -> Query {
     let (prefill_s, decode_s) = (0.02 + 0.001 * input as f64, 0.01 * output as f64);
     let seconds = prefill_s + decode_s;
@@ -84,7 +84,7 @@ fn near(found: &Value, wanted: f64) {
 }
 
 #[test]
-fn what_tokens_cost_is_found() {
+fn the_cost_per_token_is_recovered() {
     let run = run_of(varied());
     let lines = analyse("regression", &run).data;
     near(&lines["regressions"]["input_tokens_vs_ttft"]["slope"], 0.001);
@@ -102,7 +102,7 @@ fn what_tokens_cost_is_found() {
         near(&found["per_input_token"]["value"], input);
         near(&found["per_output_token"]["value"], output);
     }
-    // By the clock an input token also has its part of what every query costs.
+    // By time stamps, the cost per input token includes a part of the fixed cost of a query.
     assert!(phases["by_clock"]["prefill"]["time_s"]["per_token"]["low"].as_f64().unwrap() > 0.001);
     near(&phases["by_clock"]["decode"]["time_s"]["per_token"]["value"], 0.01);
     let input = &phases["comparisons"][0];
@@ -110,11 +110,11 @@ fn what_tokens_cost_is_found() {
     assert!(input["verdict"].as_str().unwrap().contains("fixed cost of a query"), "{input}");
     let tokens = analyse("energy_per_token", &run).data;
     let of = |place: usize| tokens["by_output_tokens"][place]["gross_j_per_output_token"]["value"].as_f64().unwrap();
-    assert!(of(0) > of(1) && of(1) > of(2), "long answers share the cost of their prompt");
+    assert!(of(0) > of(1) && of(1) > of(2), "longer answers spread the cost of the prompt");
 }
 
 #[test]
-fn the_file_has_the_shape_that_tools_read() {
+fn the_file_has_the_format_of_intelligence_per_watt() {
     let run = Run::open(&fixture("h200_one")).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let findings = analyse("regression", &run);
@@ -139,15 +139,15 @@ fn the_file_has_the_shape_that_tools_read() {
         assert_eq!(keys(line), ["count", "slope", "intercept", "r2", "avg_y"]);
     }
     assert!(
-        findings.warnings.contains(&Message::from("33 of 60 samples are failed queries")),
+        findings.warnings.contains(&Message::from("33 of 60 queries failed; the fits include them")),
         "{:?}",
         findings.warnings
     );
 }
 
 #[test]
-fn no_slope_is_said_and_never_drawn_from_one_length() {
-    // Noise that has nothing to do with tokens.
+fn no_slope_is_reported_for_noise_or_a_single_length() {
+    // Noise that does not depend on tokens.
     let mut queries = varied();
     for (place, query) in queries.iter_mut().enumerate() {
         query.ttft_s = Some([0.3, 0.1, 0.25, 0.05, 0.2][place * 7 % 5]);
@@ -178,7 +178,7 @@ fn no_slope_is_said_and_never_drawn_from_one_length() {
 }
 
 #[test]
-fn runs_that_have_little_to_tell_say_so() {
+fn runs_with_little_data_give_warnings() {
     for id in OURS {
         let empty = find(id).unwrap().run(&run_of(Vec::new()), &Options::default());
         assert!(matches!(empty, Err(AnalysisError::Read(ReadError::NoQueries { .. }))), "{id}");
@@ -208,7 +208,7 @@ fn runs_that_have_little_to_tell_say_so() {
 }
 
 #[test]
-fn zeros_are_counted_and_left_out_where_asked() {
+fn zeros_are_counted_and_left_out_with_skip_zeroes() {
     let zero = Query {
         input_tokens: Some(0),
         output_tokens: Some(0),
@@ -233,22 +233,22 @@ fn zeros_are_counted_and_left_out_where_asked() {
     assert_eq!(kept.data["regressions"], json!({}));
     let mixed = Run { queries: varied().into_iter().map(|query| Query { gpu_watts: None, ..query }).collect(), ..run };
     let kept = find("regression").unwrap().run(&mixed, &skipping).unwrap();
-    assert_eq!(kept.data["regressions"].as_object().unwrap().len(), 3, "those without power are gone");
+    assert_eq!(kept.data["regressions"].as_object().unwrap().len(), 3, "fits without power are left out");
 }
 
-/// A time of a run of nine seconds; seldom any time at all.
+/// A time within nine seconds, or rarely any time.
 fn any_time() -> impl Strategy<Value = i64> {
     prop_oneof![20 => 0_i64..9_000_000_000, 1 => any::<i64>()]
 }
 
-/// A reading: when, which signal, and its value.
+/// A reading: time, signal and value.
 fn any_reading() -> impl Strategy<Value = (i64, &'static str, f64)> {
     let signals =
         ["clock_core", "temperature", "requests_waiting", "power", "power_ring", "energy", "throttle_reasons"];
     (any_time(), prop::sample::select(signals.to_vec()), prop_oneof![0.0..2000.0, any::<f64>()])
 }
 
-/// The file of readings as a run has it, by signal.
+/// Writes `telemetry.parquet` with these readings, sorted by signal.
 fn write_telemetry(folder: &Path, mut readings: Vec<(i64, &'static str, f64)>) {
     readings.sort_by_key(|reading| (reading.1, reading.0));
     let text = |of: &dyn Fn(&'static str) -> &'static str| -> ArrayRef {
@@ -275,7 +275,7 @@ fn write_telemetry(folder: &Path, mut readings: Vec<(i64, &'static str, f64)>) {
     writer.close().unwrap();
 }
 
-/// A query of which anything may be absent.
+/// A query with any of its values absent.
 fn any_query() -> impl Strategy<Value = Query> {
     let number = || prop::option::of(prop_oneof![Just(0.0), 0.0..10.0, Just(1e308), Just(-1e-300), 1e-9..1e-6]);
     let tokens = || prop::option::of(prop_oneof![0_u64..5, 0_u64..5000, Just(u64::MAX)]);
@@ -325,7 +325,7 @@ fn any_query() -> impl Strategy<Value = Query> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn whatever_a_run_has_its_findings_are_whole(
+    fn findings_are_valid_for_any_run(
         queries in prop::collection::vec(any_query(), 1..40), readings in prop::collection::vec(any_reading(), 0..60))
     {
         let folder = tempfile::tempdir().unwrap();
@@ -336,7 +336,7 @@ proptest! {
         for analysis in ALL {
             let id = analysis.id();
             let found = analyse(id, &run);
-            prop_assert_eq!(&found, &analyse(id, &run), "the same every time");
+            prop_assert_eq!(&found, &analyse(id, &run), "the analysis is deterministic");
             let judged = analysis.run(&run, &Options { limits, ..Options::default() });
             prop_assert!(judged.is_ok(), "{}", id);
             let entries = json!({"summary": found.summary, "data": found.data});
@@ -348,7 +348,7 @@ proptest! {
                 let mut labels: Vec<String> = table.rows.iter().map(|row| row[0].shown()).collect();
                 labels.sort_unstable();
                 let is_apart = labels.windows(2).all(|pair| pair[0] != pair[1]);
-                prop_assert!(is_apart || !OURS.contains(&id), "rows are told apart: {:?}", labels);
+                prop_assert!(is_apart || !OURS.contains(&id), "row labels are unique: {:?}", labels);
             }
         }
     }

@@ -23,7 +23,7 @@ fn close(one: f64, other: f64) -> bool {
 }
 
 #[test]
-fn values_are_those_of_the_summary_and_of_the_records() {
+fn values_from_the_summary_and_from_the_records_agree() {
     let mut seen = 0;
     for name in ["h200_one", "h200_sixteen", "h200_graded"] {
         let run = Run::open(&folder(name)).unwrap();
@@ -35,7 +35,7 @@ fn values_are_those_of_the_summary_and_of_the_records() {
             };
             seen += 1;
             assert!(close(value(metric, &run).unwrap(), told), "{name} {}", metric.name);
-            // Idle power between requests is in the run's energy and in no record.
+            // The energy of the run includes idle power between requests, which is in no record.
             if let Some(made) = from_records(metric, &run)
                 && !["mean_power_w", "intelligence_per_joule", "intelligence_per_watt"].contains(&metric.name)
             {
@@ -64,7 +64,7 @@ fn a_run_does_not_differ_from_itself() {
     assert_eq!(candidate.comparability.verdict, "same dataset, same machine, same energy source: comparable");
 }
 
-/// A run of the same 200 queries, whose joules and times are those of the dataset times `factor`, and some noise.
+/// A run of the same 200 queries, whose joules and times are those of the dataset times `factor`, with some noise.
 fn made_up(factor: f64, seed: u64, summary: Value) -> Run {
     let noise = |index: u64, salt: u64| {
         let mixed = (index + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15 ^ (seed * 977 + salt)).rotate_left(23);
@@ -119,13 +119,14 @@ fn row<'a>(found: &'a Comparison, name: &str) -> &'a Row {
 }
 
 #[test]
-fn what_takes_more_is_worse_and_pairs_tell_it_better() {
+fn higher_cost_is_worse_and_pairing_narrows_the_interval() {
     let runs = [made_up(1.0, 1, summary()), made_up(1.05, 2, summary())];
     let found = compare(&runs, &Options::default()).unwrap();
     assert_eq!(found.candidates[0].paired_queries, Some(200));
     for name in ["joules_per_query", "joules_per_token", "e2e_p50", "requests_per_second", "output_tokens_per_second"] {
         let found = row(&found, name);
-        // Rates are of slices of time, which have no pairs: a twentieth is lost in what varies between queries.
+        // Rates are computed over time slices, which cannot be paired: a change of 5 % is lost in the variation between
+        // queries.
         let expected = if name.ends_with("per_second") { Verdict::CannotTell } else { Verdict::Worse };
         assert_eq!(found.verdict, expected, "{found:?}");
         let change = found.change.unwrap();
@@ -144,7 +145,7 @@ fn what_takes_more_is_worse_and_pairs_tell_it_better() {
 }
 
 #[test]
-fn modelled_joules_are_never_compared_with_measured_ones() {
+fn modelled_energy_is_never_compared_with_measured_energy() {
     let mut runs = [made_up(1.0, 1, summary()), made_up(1.0, 2, summary())];
     runs[1].energy = Some(EnergySource::Modelled);
     let found = compare(&runs, &Options::default()).unwrap();
@@ -155,7 +156,8 @@ fn modelled_joules_are_never_compared_with_measured_ones() {
         assert!(row.reason.as_ref().unwrap().contains("measured"), "{row:?}");
     }
     let differences = &found.candidates[0].comparability;
-    assert!(!differences.is_comparable && differences.verdict.contains("different energy source"));
+    assert!(!differences.is_comparable);
+    assert_eq!(differences.verdict, "compare with caution: different energy source");
     assert!(front(&runs).aims.iter().all(|metric| !metric.needs_energy()));
 }
 
@@ -175,7 +177,7 @@ fn queries_of_one_run_only_are_left_out_of_the_change() {
 }
 
 #[test]
-fn repeats_have_an_interval_of_what_varies_between_runs() {
+fn intervals_of_repeats_reflect_the_variation_between_runs() {
     let group = |factor: f64, seeds: [u64; 3]| seeds.map(|seed| made_up(factor, seed, summary()));
     let (first, second) = (group(1.0, [1, 2, 3]), group(1.2, [4, 5, 6]));
     let groups = [Group { label: "a", runs: &first }, Group { label: "b", runs: &second }];
@@ -198,7 +200,7 @@ fn repeats_have_an_interval_of_what_varies_between_runs() {
 }
 
 #[test]
-fn cost_is_that_of_a_query_however_long_the_run() {
+fn cost_is_per_query() {
     let mut runs = [made_up(1.0, 1, summary()), made_up(1.0, 1, summary())];
     for (run, total) in runs.iter_mut().zip([0.4, 0.2]) {
         let mut told = summary();
@@ -214,7 +216,7 @@ fn cost_is_that_of_a_query_however_long_the_run() {
 }
 
 #[test]
-fn seconds_go_along_with_joules_where_power_is_asked_for() {
+fn accuracy_per_watt_resamples_seconds_with_joules() {
     // At 80 W in every query, joules and seconds cancel, and only the answers vary.
     let at_80_watts = |seed: u64| {
         let mut told = summary();
@@ -237,20 +239,20 @@ fn seconds_go_along_with_joules_where_power_is_asked_for() {
     let pairing = Pairing::Paired { block: block_for(200, 1) };
     let drawing = Drawing { draws: Options::default().draws, seed: 0, pairing };
     let expected = sums_effect(&answers(&runs[0]), &answers(&runs[1]), Change::Ratio, drawing).unwrap();
-    // The summaries say that both came to the same.
+    // Both summaries have the same value.
     let scale = right(&runs[0]) / right(&runs[1]);
     let found = row(&found, "intelligence_per_watt").change.unwrap().interval.unwrap();
     assert!(close(found.low, expected.low * scale) && close(found.high, expected.high * scale), "{found:?}");
 }
 
 #[test]
-fn what_differs_is_the_subject_or_a_warning() {
+fn each_difference_is_the_subject_or_a_warning() {
     let mut other = summary();
     other["model"] = json!("n");
     let found = compare(&[made_up(1.0, 1, summary()), made_up(1.0, 2, other.clone())], &Options::default()).unwrap();
     let of = |found: &Comparison| found.candidates[0].comparability.clone();
     assert!(of(&found).is_comparable);
-    assert_eq!(of(&found).subject().unwrap().text(), "model: m, n");
+    assert_eq!(of(&found).subject().unwrap().text(), "model: m → n");
     other["profiler_config"]["schedule"]["concurrency"] = json!(4);
     other["profiler_config"]["warmup"] = json!(0);
     other["profiler_config"]["retries"] = json!({"most": 3, "backoff_s": 0.5});
@@ -264,7 +266,7 @@ fn what_differs_is_the_subject_or_a_warning() {
     );
     let warnings = warnings.iter().map(Warning::text).collect::<Vec<_>>().join("\n");
     for part in
-        ["the runs also differ", "load: concurrency 1, concurrency 4", "warm-up", "retries", "incomplete", "client"]
+        ["the runs also differ", "load: concurrency 1 → concurrency 4", "warm-up", "retries", "incomplete", "client"]
     {
         assert!(warnings.contains(part), "{part}: {warnings}");
     }
@@ -272,7 +274,7 @@ fn what_differs_is_the_subject_or_a_warning() {
 }
 
 #[test]
-fn too_little_to_compare_is_told() {
+fn too_few_runs_are_an_error() {
     assert!(compare(&[made_up(1.0, 1, summary())], &Options::default()).is_err());
     assert!(compare(&[], &Options::default()).is_err());
     let mut empty = made_up(1.0, 2, summary());
@@ -281,7 +283,7 @@ fn too_little_to_compare_is_told() {
 }
 
 #[test]
-fn the_front_names_who_beats_whom() {
+fn the_front_names_dominating_runs() {
     let runs = [made_up(1.0, 1, summary()), made_up(1.5, 1, summary()), made_up(2.0, 1, summary())];
     let found = front(&runs);
     assert_eq!(
@@ -299,7 +301,7 @@ fn the_front_names_who_beats_whom() {
 }
 
 #[test]
-fn what_a_comparison_knows_is_not_asked_again() {
+fn the_front_reuses_the_rows_of_a_comparison() {
     let runs = [1.5, 1.0, 2.0, 3.0].map(|factor| made_up(factor, 1, summary()));
     let labels = ["a", "b", "c", "d"];
     let groups: Vec<Group<'_>> =
@@ -311,7 +313,7 @@ fn what_a_comparison_knows_is_not_asked_again() {
     let certain = |by: usize| Some(Dominance { by, is_certain: true });
     assert_eq!(beaten(&with), [certain(1), None, certain(0), certain(0)]);
     assert_eq!(beaten(&without), [certain(1), None, certain(1), certain(1)]);
-    // What the rows say counts, whatever resampling would find.
+    // The rows count, whatever resampling would give.
     for row in &mut candidates[0].rows {
         row.verdict = Verdict::CannotTell;
     }

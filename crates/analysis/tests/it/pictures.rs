@@ -33,7 +33,7 @@ fn ids(charts: &[Chart]) -> Vec<&str> {
 }
 
 #[test]
-fn each_plot_draws_what_the_run_has() {
+fn each_plot_draws_the_available_data() {
     let one = shown(&["h200_sixteen"], Detail::Still);
     assert_eq!(ids(&drawn(&one, "regression")), ["ttft", "latency", "energy", "power"]);
     assert_eq!(ids(&drawn(&one, "latency_cdf")), ["ttft_cdf", "tpot_cdf", "e2e_cdf"]);
@@ -46,7 +46,7 @@ fn each_plot_draws_what_the_run_has() {
 }
 
 #[test]
-fn a_dot_is_a_query_and_its_figures() {
+fn a_dot_has_the_values_of_its_query() {
     let one = shown(&["h200_sixteen"], Detail::Page);
     let charts = drawn(&one, "regression");
     let Mark::Points(dots) = &charts[1].panels[0].marks[0] else { panic!("dots come first") };
@@ -59,7 +59,7 @@ fn a_dot_is_a_query_and_its_figures() {
 }
 
 #[test]
-fn requests_of_a_lane_never_overlap_and_all_are_there() {
+fn all_requests_are_drawn_in_lanes_without_overlap() {
     let one = shown(&["h200_sixteen"], Detail::Page);
     let charts = drawn(&one, "power_timeline");
     let mut spans: Vec<(u32, f64, f64)> = Vec::new();
@@ -76,7 +76,7 @@ fn requests_of_a_lane_never_overlap_and_all_are_there() {
 }
 
 #[test]
-fn a_distribution_ends_at_all_and_is_half_at_the_median() {
+fn a_distribution_is_50_percent_at_the_median_and_ends_at_100() {
     let one = shown(&["h200_graded"], Detail::Still);
     let charts = drawn(&one, "latency_cdf");
     let Mark::Step { x, y, .. } = &charts[0].panels[0].marks[0] else { panic!("a step") };
@@ -87,7 +87,7 @@ fn a_distribution_ends_at_all_and_is_half_at_the_median() {
 }
 
 #[test]
-fn a_sweep_is_a_curve_with_its_loads() {
+fn a_sweep_is_drawn_as_a_curve_with_its_loads() {
     let shown = swept();
     assert_eq!(shown.labels[2], "4 in flight");
     let charts = drawn(&shown, "sweep");
@@ -99,7 +99,7 @@ fn a_sweep_is_a_curve_with_its_loads() {
 }
 
 #[test]
-fn every_picture_of_every_fixture_can_be_drawn() {
+fn every_plot_of_every_fixture_can_be_drawn() {
     for name in ["h200_one", "h200_sixteen", "h200_graded", "mock_limits"] {
         let shown = shown(&[name], Detail::Still);
         for plot in plots::ALL {
@@ -111,7 +111,7 @@ fn every_picture_of_every_fixture_can_be_drawn() {
 }
 
 #[test]
-fn a_page_says_what_matters_first() {
+fn a_page_starts_with_the_verdict() {
     let page = report(&shown(&["h200_sixteen"], Detail::Page), &Options::default()).unwrap();
     let titles: Vec<&str> = page.sections.iter().map(|section| section.title.as_str()).collect();
     assert_eq!(titles[..2], ["Overview", "Warnings"]);
@@ -130,7 +130,7 @@ fn a_run_without_queries_has_no_page() {
     let shown = PlotInput::new(vec![*run], Vec::new(), Detail::Page);
     assert!(matches!(report(&shown, &Options::default()), Err(AnalysisError::Read(ReadError::NoQueries { .. }))));
     for plot in plots::ALL {
-        // Power is still there to be seen.
+        // Power can still be plotted.
         let charts = plot.draw(&shown).unwrap();
         assert!(charts.is_empty() || plot.id() == "power_timeline", "{}", plot.id());
     }

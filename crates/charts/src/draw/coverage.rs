@@ -156,7 +156,7 @@ fn window(axis: &Axis) -> Option<Extent> {
     }
 }
 
-/// Measures what the marks of a panel cover. Values outside a fixed range of the horizontal axis do not count.
+/// Measures the area that the marks of a panel cover. Values outside a fixed range of the horizontal axis do not count.
 pub(super) fn measure(panel: &Panel, x: &Axis) -> Coverage {
     let mut covering = CoverageBuilder {
         x,

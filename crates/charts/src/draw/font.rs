@@ -31,7 +31,8 @@ pub(super) fn has(character: char) -> bool {
     face(Weight::Regular).is_some_and(|face| face.glyph_index(character).is_some())
 }
 
-/// The width of a character relative to the font size. A character that the font lacks counts as a square, like Chinese.
+/// The width of a character relative to the font size. A character that the font lacks counts as a square, like
+/// Chinese.
 fn advance(character: char, weight: Weight) -> f64 {
     let measured = face(weight).and_then(|face| {
         let advance = face.glyph_hor_advance(face.glyph_index(character)?)?;
@@ -72,7 +73,7 @@ pub(super) fn cut(text: &str, room: f64, size: f64, weight: Weight) -> String {
     format!("{}…{}", head.trim_end(), tail.trim_start())
 }
 
-/// Wraps a text into at most `most` lines and shortens what does not fit.
+/// Wraps a text into at most `most` lines and shortens the last line if the text does not fit.
 pub(super) fn wrap(text: &str, room: f64, size: f64, weight: Weight, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

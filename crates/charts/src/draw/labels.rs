@@ -86,8 +86,8 @@ fn write(svg: &mut Svg, view: &View, ink: &mut Ink, text: &Text<'_>, (x, middle)
     ink.write(text_area(text.content, text.weight, (x, middle)));
 }
 
-/// Writes the labels of lines: inside the panel beside their ends if there is space, otherwise in the margin. Returns the
-/// number of labels without space.
+/// Writes the labels of lines: inside the panel beside their ends if there is space, otherwise in the margin. Returns
+/// the number of labels without space.
 pub(super) fn line_ends(svg: &mut Svg, view: &View, ink: &mut Ink, ends: Vec<LineEnd>) -> usize {
     let area = view.area;
     let right = area.x + area.width;

@@ -1,5 +1,5 @@
-//! Draws the legend above the plot: the labels of points, bars and spans, if there are at least two. Lines have labels at
-//! their ends instead.
+//! Draws the legend above the plot: the labels of points, bars and spans, if there are at least two. Lines have labels
+//! at their ends instead.
 
 use super::font::{self, Weight};
 use super::write::{Anchor, Svg, Text, clean};

@@ -1,7 +1,7 @@
 //! Draws lines, steps and bands as paths clipped to the panel.
 //!
-//! A value that is not finite breaks a line. If there are more points than pixels, each column of pixels keeps its first,
-//! lowest, highest and last point, which gives the same picture.
+//! A value that is not finite breaks a line. If there are more points than pixels, each column of pixels keeps its
+//! first, lowest, highest and last point, which gives the same picture.
 
 use super::ink::Ink;
 use super::write::{Path, Svg};

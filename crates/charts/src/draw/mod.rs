@@ -1,7 +1,7 @@
 //! Draws a [`Chart`] as SVG or PNG.
 //!
-//! The SVG is well formed whatever the chart contains. Values that are not finite, or not positive on a logarithmic axis,
-//! are not drawn. Lines and areas are clipped to the panel. A chart without data says "no data".
+//! The SVG is well formed whatever the chart contains. Values that are not finite, or not positive on a logarithmic
+//! axis, are not drawn. Lines and areas are clipped to the panel. A chart without data says "no data".
 
 mod axes;
 mod bars;

@@ -61,7 +61,8 @@ pub(super) fn draw(svg: &mut Svg, view: &View, panel: &Panel, x_axis: &Axis) -> 
     out
 }
 
-/// The shift of the points of each mark along an axis of names. Only marks with intervals are shifted, if there are several.
+/// The shift of the points of each mark along an axis of names. Only marks with intervals are shifted, if there are
+/// several.
 fn shifts(view: &View, panel: &Panel, x_axis: &Axis) -> Vec<f64> {
     let with_intervals = |mark: &Mark| matches!(mark, Mark::Points(points) if !points.low.is_empty());
     let count = panel.marks.iter().filter(|mark| with_intervals(mark)).count();

@@ -1,7 +1,7 @@
 //! Draws points as circles with whiskers.
 //!
-//! With more than [`MAX`] points, nearby points share a dot, which is darker the more points it stands for. A picture of
-//! 100,000 points stays small.
+//! With more than [`MAX`] points, nearby points share a dot, which is darker the more points it represents. A picture
+//! of 100,000 points stays small.
 
 use std::collections::HashMap;
 

@@ -152,7 +152,8 @@ impl Ruler {
         has_place.then(|| self.from + part.clamp(-1e6, 1e6) * (self.to - self.from))
     }
 
-    /// The pixel of a value, clamped to the panel. Values that are not positive are at the low end of a logarithmic axis.
+    /// The pixel of a value, clamped to the panel. Values that are not positive are at the low end of a logarithmic
+    /// axis.
     pub(super) fn clamped(&self, value: f64) -> f64 {
         self.place(value).unwrap_or(self.from).clamp(self.from.min(self.to), self.from.max(self.to))
     }

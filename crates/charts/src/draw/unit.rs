@@ -11,7 +11,8 @@ pub(super) struct Unit {
     pub(super) factor: f64,
 }
 
-/// Units that take a prefix, with the smallest and the largest exponent in use. Nobody writes kiloseconds or millibytes.
+/// Units that take a prefix, with the smallest and the largest exponent in use. Kiloseconds and
+/// millibytes, for example, are not used.
 const SCALED: [(&str, i32, i32); 7] =
     [("s", -9, 0), ("J", -6, 9), ("W", -6, 9), ("Wh", -6, 9), ("B", 0, 15), ("Hz", 0, 12), ("FLOP", 0, 18)];
 
@@ -37,8 +38,8 @@ impl Unit {
         Self { name: format!("{prefix}{first}{rest}"), factor: 10f64.powi(power) }
     }
 
-    /// Converts a value of the axis to this unit. It divides or multiplies by a whole number, so that 0.004 s is exactly
-    /// 4 ms.
+    /// Converts a value of the axis to this unit. It divides or multiplies by a whole number, so that 0.004 s is
+    /// exactly 4 ms.
     pub(super) fn scaled(&self, value: f64) -> f64 {
         if self.factor < 1.0 { value * (1.0 / self.factor).round() } else { value / self.factor }
     }

@@ -62,7 +62,7 @@ pub(super) struct Text<'a> {
     pub(super) weight: Weight,
     pub(super) anchor: Anchor,
     pub(super) colour: &'a str,
-    /// The colour of an outline that separates the text from what is behind it.
+    /// The colour of an outline that separates the text from its background.
     pub(super) outline: Option<&'a str>,
     /// The rotation around (x, y), in degrees.
     pub(super) rotation: f64,

@@ -1,6 +1,6 @@
 //! Writes a chart as JSON that is safe inside a `<script>` element.
 //!
-//! The format is `{"chart": ..., "packed": [...]}`. Long lists of numbers are empty in `chart` and stand in `packed`.
+//! The format is `{"chart": ..., "packed": [...]}`. Long lists of numbers are empty in `chart` and stored in `packed`.
 //! Numbers are rounded to the digits a drawing needs.
 
 use std::borrow::Cow;
@@ -13,8 +13,8 @@ use super::escape;
 use super::pack::{self, PackedList};
 use crate::Chart;
 
-/// The digits of a drawn number. A screen distinguishes about 10,000 positions; with nine digits, readers can zoom into a
-/// hundred-thousandth of a chart before positions become coarse.
+/// The digits of a drawn number. A screen distinguishes about 10,000 positions; with nine digits, readers can zoom into
+/// a hundred-thousandth of a chart before positions become coarse.
 const DIGITS: usize = 9;
 
 /// The data that the script of the page reads.

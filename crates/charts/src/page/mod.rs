@@ -48,7 +48,7 @@ pub enum Block {
     },
     /// Headline figures in large type.
     Figures(Vec<Figure>),
-    /// Warnings, with what to do about them.
+    /// Warnings with hints.
     Notices(Vec<Notice>),
     /// Paragraphs of text, separated by empty lines.
     Text(String),
@@ -73,12 +73,12 @@ pub struct Figure {
     pub comment: String,
 }
 
-/// A warning, with what to do about it.
+/// A warning with a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     /// The warning.
     pub text: String,
-    /// What to do about it; may be empty.
+    /// A hint on how to fix it; may be empty.
     pub remedy: String,
 }
 

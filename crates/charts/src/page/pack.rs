@@ -1,9 +1,9 @@
 //! Packs long lists of numbers as base64: 5.3 characters per number instead of about 11.
 //!
-//! On a linear axis, a list is quantized to 2^32 - 2 steps between its minimum and maximum, so that nearby times of a long
-//! run stay distinct. On a logarithmic axis, numbers become 32-bit floats, which keep seven digits at any magnitude. Both
-//! take four bytes per number, little-endian. A list that occurs twice is packed once, and consecutive request numbers
-//! become a first number and a count.
+//! On a linear axis, a list is quantized to 2^32 - 2 steps between its minimum and maximum, so that nearby times of a
+//! long run stay distinct. On a logarithmic axis, numbers become 32-bit floats, which keep seven digits at any
+//! magnitude. Both take four bytes per number, little-endian. A list that occurs twice is packed once, and consecutive
+//! request numbers become a first number and a count.
 
 use std::mem;
 

@@ -18,13 +18,14 @@ pub(crate) struct AnalyzeArguments {
     /// Only this analysis (`ergo list analyses`). Repeatable, or separated by commas [default: all].
     #[arg(long, value_name = "ID", value_delimiter = ',', hide_possible_values = true, value_parser = PossibleValuesParser::new(analyses::ALL.iter().map(|analysis| analysis.id())))]
     pub(crate) analysis: Vec<String>,
-    /// Omit regressions without a fit.
+    /// Leave out regressions that could not be fitted (the same option as in intelligence-per-watt).
     #[arg(long)]
     pub(crate) skip_zeroes: bool,
-    /// Latency limits for goodput, instead of the run's own: ttft=200ms,tpot=50ms,e2e=5s; also itl and `ttft_scheduled`.
+    /// Latency limits for goodput, instead of those of the run, as in `ttft=200ms,tpot=50ms,e2e=5s`. Further limits:
+    /// `itl`, and `ttft_scheduled` (TTFT from the scheduled time).
     #[arg(long, value_name = "LIMITS", value_parser = parse_limits)]
     pub(crate) slo: Option<Limits>,
-    /// Random seed of resampling.
+    /// Random seed of the bootstrap (resampling for confidence intervals).
     #[arg(long, value_name = "N", default_value = "0")]
     pub(crate) seed: u64,
     /// Only print; do not write to analysis/ in the run folder.

@@ -10,16 +10,17 @@ use super::Format;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  ergo compare runs/a runs/b                                  b against a
-  ergo compare a1+a2+a3 b1+b2+b3                              three repeats each, with intervals between runs
-  ergo compare runs/sweep_H200_llama_builtin                  the points of a sweep, and its knee
+  ergo compare runs/a runs/b                    b against a
+  ergo compare a1+a2+a3 b1+b2+b3                three repeats each; intervals from the variation between repeats
+  ergo compare runs/sweep_H200_llama_builtin    the points of a sweep, and its knee
   ergo compare base new --fail-if 'joules_per_token > +5%' --fail-if 'accuracy < -2'")]
 pub(crate) struct CompareArguments {
-    /// Run folders, the baseline first, or one sweep folder; `+` joins repeats of the same run.
+    /// Run folders, the baseline first, or one sweep folder; `+` joins the repeats of a run, as in a1+a2+a3.
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<OsString>,
-    /// Exit with 1 if this is true: METRIC, one of > >= < <=, and a limit. A limit with a sign is a change from the
-    /// baseline (+5%, -2, +20ms); without a sign it is a value (200ms, 90%). Repeatable, or separated by commas.
+    /// Exit with code 1 if this condition is true: METRIC OPERATOR LIMIT, where the operator is >, >=, < or <=, and
+    /// docs/compare.md lists the metrics. A limit with a sign is a change from the baseline (+5%, -2, +20ms); without a
+    /// sign it is a value (200ms, 90%). Repeatable, or separated by commas.
     #[arg(long, value_name = "EXPR", value_parser = parse_limits)]
     pub(crate) fail_if: Vec<Limits>,
     /// With --fail-if: also fail if the data cannot rule out a change beyond the limit.
@@ -31,7 +32,7 @@ pub(crate) struct CompareArguments {
     /// Show the Pareto front of accuracy, latency and energy; the default with three or more runs.
     #[arg(long)]
     pub(crate) pareto: bool,
-    /// Random seed of resampling.
+    /// Random seed of the bootstrap (resampling for confidence intervals).
     #[arg(long, value_name = "N", default_value = "0")]
     pub(crate) seed: u64,
     /// Output format.

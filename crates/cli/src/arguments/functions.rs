@@ -10,14 +10,14 @@ use super::trace::{FilesArguments, FilterArguments, OrderArguments, Sorted, pars
 #[derive(Debug, Args)]
 #[command(
     after_help = "An execution on several devices counts once, with the longest of their times. With --prefix, --regex or \
-                  --min-duration its times cover only the events that match. `trimmed` is the mean without the minimum and \
-                  the maximum, ± the standard deviation of the rest, as older autotuners report it. --sort lists the \
-                  fastest variant first."
+                  --min-duration its times cover only the events that match. `trimmed` is the mean ± standard \
+                  deviation without the smallest and the largest value, as older autotuners report it. In this \
+                  command, --sort orders times ascending, so that the fastest variant comes first."
 )]
 pub(crate) struct FunctionsArguments {
     #[command(flatten)]
     pub(crate) files: FilesArguments,
-    /// Regular expression of the modules that are variants; its first group is the id of the variant.
+    /// Regular expression that matches the modules of the variants; its first group is the id of a variant.
     #[arg(long, value_name = "PATTERN", default_value = FunctionOptions::PATTERN, value_parser = parse_pattern)]
     pub(crate) pattern: Regex,
     /// Test which variants are significantly slower than the fastest.
@@ -35,7 +35,8 @@ pub(crate) struct FunctionsArguments {
     pub(crate) order: OrderArguments<FunctionSort>,
 }
 
-/// The sort keys of variants, in ascending order; `busy` and `median` are the same. The default is the fastest first.
+/// The sort keys of variants: times in ascending order, counts in descending order. `busy` and `median` are the same.
+/// The default is the fastest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FunctionSort {
     Busy,

@@ -8,53 +8,58 @@ use ergometer_clients::Protocol;
 use ergometer_diagnostics::Diagnostic;
 use ergometer_runs::config::{Arrivals, ArrivalsError, Slo, Think};
 
-use super::parse_duration;
+use crate::figures::{parse_duration, parse_positive, parse_up_to};
 use crate::phrasing::Options;
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct LoadArguments {
     /// Keep this many requests in flight. Several values, as in 1,4,16,64, make a sweep: one run for each.
-    #[arg(long, short, value_name = "N[,N…]", default_value = "1", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, short, value_name = "N[,N…]", default_value = "1", value_delimiter = ',', value_parser = parse_up_to::<100_000>)]
     pub(crate) concurrency: Vec<u32>,
-    /// Send this many requests per second, whether or not earlier ones have finished. Several values, as in 1,2,4, make a sweep.
+    /// Send this many requests per second, whether or not earlier requests have finished. Several values, as in 1,2,4,
+    /// make a sweep.
     #[arg(long, value_name = "R[,R…]", conflicts_with = "concurrency", value_delimiter = ',', value_parser = parse_rate)]
     pub(crate) rate: Vec<f64>,
-    /// Arrival process of --rate: constant, poisson or gamma:SHAPE (a shape below 1 sends bursts; gamma alone has 0.5) [default: poisson].
+    /// Arrival process of --rate: constant, poisson or gamma:SHAPE. A shape below 1 sends bursts; the default shape is
+    /// 0.5 [default: poisson].
     #[arg(long, value_name = "PROCESS", value_parser = parse_arrivals)]
     pub(crate) arrivals: Option<Arrivals>,
-    /// Replay the arrival times and the prompt and output lengths of this trace: Mooncake (JSON Lines) or `BurstGPT` (CSV).
+    /// Replay the arrival times and the prompt and output lengths in this file: Mooncake (JSON Lines) or BurstGPT
+    /// (CSV).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["concurrency", "rate", "dataset"])]
     pub(crate) replay: Option<PathBuf>,
     /// Replay this many times faster than recorded.
     #[arg(long, value_name = "FACTOR", default_value = "1", requires = "replay", value_parser = parse_rate)]
     pub(crate) replay_speed: f64,
-    /// Limit the requests in flight with --rate or --replay; further requests wait, and their wait is measured.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// With --rate or --replay: maximum number of requests in flight. Further requests wait, and the wait is measured.
+    #[arg(long, value_name = "N", value_parser = parse_positive::<u32>)]
     pub(crate) max_in_flight: Option<u32>,
     /// Ramp up to the concurrency or rate over this time.
     #[arg(long, value_name = "TIME", default_value = "0s", conflicts_with = "replay", value_parser = parse_duration)]
     pub(crate) ramp: Duration,
-    /// Think time before each further turn of a conversation: 2s, or exponential:2s.
+    /// Pause before each further turn of a conversation (think time): 2s, or exponential:2s for random pauses with this
+    /// mean.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_think)]
     pub(crate) think_time: Think,
-    /// Latency limits of a good request, for goodput: ttft=200ms,tpot=50ms,e2e=5s; also itl and `ttft_scheduled`.
+    /// Latency limits of a good request, for goodput, as in `ttft=200ms,tpot=50ms,e2e=5s`. Further limits: `itl`, and
+    /// `ttft_scheduled` (TTFT from the scheduled time).
     #[arg(long, value_name = "LIMITS", value_parser = parse_slo)]
     pub(crate) slo: Option<Slo>,
     /// Generate --max-tokens tokens even if the model would stop earlier; for servers with the parameter `ignore_eos`.
     #[arg(long)]
     pub(crate) ignore_eos: bool,
-    /// Repeat every run this many times, and report the spread.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// Run every load this many times, and report the spread.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_up_to::<1000>)]
     pub(crate) repeat: u32,
-    /// Wait up to this long between runs until temperature and power are back to their values before the first run.
+    /// Between runs, wait until temperature and power are as low as before the first run, but at most this long.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_duration)]
     pub(crate) cooldown: Duration,
     /// HTTP version; 2 sends many requests on one connection.
     #[arg(long, value_enum, value_name = "VERSION", default_value = "1.1")]
     pub(crate) http: HttpVersion,
     /// Maximum number of connections [default: one per request in flight; one with HTTP/2].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = parse_positive::<u32>)]
     pub(crate) connections: Option<u32>,
 }
 

@@ -7,15 +7,19 @@ use clap::{Args, ValueEnum};
 use ergometer_diagnostics::Diagnostic;
 use ergometer_mock_server::{Delay, FaultRate, Length, Newline, Script, ScriptError, StreamEnd, UsagePosition};
 
-use crate::figures::parse_duration;
+use crate::figures::{parse_duration, parse_positive};
 use crate::phrasing::Options;
+
+/// The maximum number of reasoning tokens of an answer.
+const MOST_REASONING: u64 = 1_000_000;
 
 #[derive(Debug, Args)]
 #[command(
     after_help = "Times and counts are fixed or random: 50ms, uniform:10ms..20ms, normal:50ms,5ms, exponential:20ms; counts \
-                  have no unit.\nFaults: refuse (a share of the time), hang, hang-stream, reset, reset-stream, slow, 429, 500, \
-                  503, bad-sse, error-stream, truncated, no-usage, empty, no-done, compressed. The header `x-mock-fault: KIND` \
-                  requests a fault.\nGET /stats returns what was sent and when; DELETE /stats resets it."
+                  have no unit.\nFaults: refuse (its rate is a share of the time, not of the requests), hang, \
+                  hang-stream, reset, reset-stream, slow, 429, 500, 503, bad-sse, error-stream, truncated, no-usage, \
+                  empty, no-done, compressed. The header `x-mock-fault: KIND` requests a fault.\nGET /stats reports \
+                  what was sent and when; DELETE /stats resets it."
 )]
 pub(crate) struct MockServerArguments {
     #[command(flatten)]
@@ -26,7 +30,7 @@ pub(crate) struct MockServerArguments {
     stream: StreamArguments,
     #[command(flatten)]
     fault: FaultArguments,
-    /// Format of the address and of the final statistics.
+    /// Format of the output: the address at the start, and the statistics at the end.
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: ServerFormat,
 }
@@ -36,7 +40,7 @@ pub(crate) struct MockServerArguments {
 pub(crate) enum ServerFormat {
     /// Text on stderr.
     Text,
-    /// JSON on stdout: one line when it listens, and one at the end.
+    /// JSON on stdout: one line when the server listens, and one line at the end.
     Json,
 }
 
@@ -49,8 +53,8 @@ struct AddressArguments {
     /// Port; 0 picks a free port.
     #[arg(long, short, value_name = "PORT", default_value = "9999")]
     port: u16,
-    /// Require the API key in this environment variable as a bearer token; other requests get 401.
-    #[arg(long, value_name = "KEY-ENV")]
+    /// Require the API key in the environment variable NAME as a bearer token; requests without it get 401.
+    #[arg(long, value_name = "NAME")]
     api_key: Option<String>,
 }
 
@@ -70,10 +74,10 @@ struct AnswerArguments {
     #[arg(long, value_name = "TEXT", conflicts_with = "tokens")]
     answer: Option<String>,
     /// Number of reasoning tokens at the start of an answer.
-    #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    #[arg(long, value_name = "N", default_value = "0", value_parser = parse_reasoning)]
     reasoning: u64,
     /// Number of requests answered at the same time; others wait.
-    #[arg(long, value_name = "N", default_value = "256", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value = "256", value_parser = parse_positive::<u32>)]
     slots: u32,
     /// Model name. Repeatable; requests for other models get 404 [default: accepts every name].
     #[arg(long, value_name = "NAME")]
@@ -87,7 +91,7 @@ struct AnswerArguments {
 #[command(next_help_heading = "Streaming")]
 struct StreamArguments {
     /// Number of tokens per chunk.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_positive::<u64>)]
     tokens_per_chunk: u64,
     /// Where a stream reports its token usage.
     #[arg(long, value_enum, default_value = "chunk")]
@@ -103,10 +107,11 @@ struct StreamArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Faults")]
 struct FaultArguments {
-    /// Fault and its share of requests, as in reset=0.05 or 429=10%. Repeatable; the shares may sum to at most 1.
+    /// Fault and its rate (share of the requests), as in reset=0.05 or 429=10%. Repeatable; the rates may sum to at most
+    /// 1.
     #[arg(long, value_name = "KIND=RATE", value_parser = parse_fault)]
     fault: Vec<FaultRate>,
-    /// Slowdown of a slow request.
+    /// Factor by which the fault `slow` slows a request down.
     #[arg(long, value_name = "FACTOR", default_value = "10")]
     slow_factor: f64,
     /// Retry-After of 429 and 503, in whole seconds.
@@ -139,6 +144,12 @@ enum LineEnd {
 /// Parses a fault with its rate. The hint lists all faults.
 fn parse_fault(text: &str) -> Result<FaultRate, String> {
     text.parse().map_err(|error: ScriptError| error.one_line(&Options))
+}
+
+/// Parses a number of reasoning tokens.
+fn parse_reasoning(text: &str) -> Result<u64, String> {
+    let tokens = text.trim().parse::<u64>().ok().filter(|tokens| *tokens <= MOST_REASONING);
+    tokens.ok_or_else(|| format!("`{text}` is not a whole number from 0 to {MOST_REASONING}"))
 }
 
 /// Parses an IP address or `localhost`. Other names would need DNS, and may have several addresses.

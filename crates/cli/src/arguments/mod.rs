@@ -20,7 +20,7 @@ use ergometer_sensors::Selector;
 use ergometer_sensors::external::Spec;
 use ergometer_units::Window;
 
-use crate::figures::{parse_duration, parse_window};
+use crate::figures::{parse_duration, parse_up_to, parse_window};
 
 use sensor::SensorParser;
 
@@ -58,7 +58,7 @@ pub(crate) struct GlobalArguments {
     /// Print less: no progress and no warnings.
     #[arg(long, short, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Print more.
+    /// Print more details.
     #[arg(long, short, global = true)]
     pub(crate) verbose: bool,
     /// Print without color (also: `NO_COLOR=1`).
@@ -93,7 +93,7 @@ pub(crate) enum Command {
     /// Analyze a profiler trace: exact times of modules, ops, kernels and steps.
     #[command(subcommand)]
     Trace(Box<TraceCommand>),
-    /// Run a scripted inference server, to try out load tests and failures.
+    /// Run a simulated inference server, to try out load tests and failures.
     MockServer(Box<MockServerArguments>),
     /// Print a shell completion script.
     Completions(CompletionsArguments),
@@ -114,13 +114,16 @@ pub(crate) enum Format {
 
 #[derive(Debug, Args)]
 pub(crate) struct SensorArguments {
-    /// Use only this device (gpu:0), kind of device (gpu, cpu, npu, rail, host, meter) or sensor (nvml-energy:0). Repeatable, or separated by commas.
+    /// Use only this device (gpu:0), sensor (nvml-energy:0), or kind of device: gpu, cpu, npu, rail (supply rail),
+    /// host, meter (meter of the power supply). Repeatable, or separated by commas.
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
     pub(crate) device: Vec<Selector>,
-    /// Also read your own meter: command:'ipmitool dcmi power reading', csv:FILE or prometheus:FILE. Repeatable.
+    /// Also read your own meter: command:'ipmitool dcmi power reading', csv:FILE, or prometheus:FILE (a file in the
+    /// Prometheus text format). Repeatable.
     ///
-    /// Options go in brackets: command[every=5s,pattern='Average.* ([0-9]+) Watts']:COMMAND. They are name, every, unit (W, kW, J,
-    /// kWh, …) and signal (power, energy); for commands timeout and pattern; for csv the columns time and value; for prometheus metric.
+    /// Options go in brackets: command[every=5s,pattern='Average.* ([0-9]+) Watts']:COMMAND. All sensors take name,
+    /// every, unit (W, kW, J, kWh, …) and signal (power or energy). Commands also take timeout and pattern, csv takes
+    /// the columns time and value, and prometheus takes metric.
     #[arg(long, value_name = "SPEC", value_parser = SensorParser)]
     pub(crate) sensor: Vec<Spec>,
     /// Do not model CPU power when no sensor measures it.
@@ -145,9 +148,9 @@ pub(crate) struct MeasureArguments {
     #[command(flatten)]
     pub(crate) sensors: SensorArguments,
     /// Run the command this many times.
-    #[arg(long, short = 'n', value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, short = 'n', value_name = "N", default_value = "1", value_parser = parse_up_to::<100_000>)]
     pub(crate) repeat: u32,
-    /// Measure idle power for this long before and after, for net energy; 0s skips it.
+    /// Measure idle power for this long before and after the command, to compute net energy; 0s skips it.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     pub(crate) idle: Duration,
     /// Record every reading to this file.
@@ -163,7 +166,7 @@ pub(crate) struct MeasureArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct EnergyArguments {
-    /// A recording of `ergo monitor --record`, or in the raw JSON format; may be gzip-compressed.
+    /// Recording made by `ergo monitor --record`, or raw NVML readings (JSON); either may be gzip-compressed.
     pub(crate) recording: PathBuf,
     /// Time window in microseconds since the Unix epoch. Repeatable.
     #[arg(long, value_name = "START_US..END_US", value_parser = parse_window)]

@@ -24,13 +24,14 @@ pub(crate) struct MonitorArguments {
     /// Replay this recording instead of reading sensors.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["device", "sensor", "record", "no_model"])]
     pub(crate) replay: Option<PathBuf>,
-    /// Replay this many times faster.
+    /// Replay this many times faster than recorded.
     #[arg(long, value_name = "FACTOR", default_value = "1", requires = "replay")]
     pub(crate) speed: f64,
     /// Print one frame after two intervals, and exit.
     #[arg(long)]
     pub(crate) once: bool,
-    /// Include processes in jsonl lines and in the frame of --once. The full screen always shows them.
+    /// Include processes in the lines of --format jsonl and in the frame of --once. The full screen always shows them;
+    /// tables never do.
     #[arg(long)]
     pub(crate) processes: bool,
     /// Divide the CPU's energy among processes by this rule; no sensor measures it per process.
@@ -54,7 +55,7 @@ pub(crate) enum SplitRule {
 /// The format of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StreamFormat {
-    /// One table, refreshed.
+    /// A table for each interval.
     Table,
     /// One JSON object per interval.
     Jsonl,

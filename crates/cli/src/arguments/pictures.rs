@@ -24,7 +24,7 @@ pub(crate) struct PlotArguments {
     /// Color theme.
     #[arg(long, value_enum, default_value_t = ThemeChoice::Light)]
     pub(crate) theme: ThemeChoice,
-    /// PNG resolution: pixels per unit; at 1 an image is about 800 pixels wide.
+    /// Scale of PNG images; at 1, an image is about 800 pixels wide.
     #[arg(long, default_value_t = 2.0, value_parser = parse_scale)]
     pub(crate) scale: f64,
 }
@@ -37,10 +37,11 @@ pub(crate) struct ReportArguments {
     /// Output file; `-` is stdout [default: report.html in the run folder; ./report.html for several runs].
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Latency limits for goodput, instead of the run's own: ttft=200ms,tpot=50ms,e2e=5s; also itl and `ttft_scheduled`.
+    /// Latency limits for goodput, instead of those of the run, as in `ttft=200ms,tpot=50ms,e2e=5s`. Further limits:
+    /// `itl`, and `ttft_scheduled` (TTFT from the scheduled time).
     #[arg(long, value_name = "LIMITS", value_parser = parse_limits)]
     pub(crate) slo: Option<Limits>,
-    /// Random seed of resampling.
+    /// Random seed of the bootstrap (resampling for confidence intervals).
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
 }

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::sensor::SensorParser;
 use super::{Format, LoadArguments};
-use crate::figures::{parse_count, parse_duration, parse_pair, parse_price};
+use crate::figures::{parse_count, parse_duration, parse_pair, parse_positive, parse_price};
 use ergometer_sensors::external::Spec;
 
 #[derive(Debug, Args)]
@@ -44,17 +44,17 @@ pub(crate) struct DatasetArguments {
     /// Client (`ergo list clients`) [default: openai with --base-url, embedded without].
     #[arg(long, value_name = "ID")]
     pub(crate) client: Option<String>,
-    /// Client parameter. Repeatable.
+    /// Client parameter (`ergo list clients`). Repeatable.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     pub(crate) client_param: Vec<(String, String)>,
-    /// Model name [default: the server's only model]; for the embedded client tiny, small or a model folder.
+    /// Model name [default: the server's only model]. The embedded client takes tiny, small or a model folder.
     #[arg(long, value_name = "NAME|PATH")]
     pub(crate) model: Option<String>,
     /// System prompt of every request.
     #[arg(long, value_name = "TEXT")]
     pub(crate) system_prompt: Option<String>,
     /// Maximum number of output tokens per request.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = parse_positive::<u64>)]
     pub(crate) max_tokens: Option<u64>,
     /// Parameter of every request, such as temperature=0.7. Repeatable.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
@@ -62,7 +62,7 @@ pub(crate) struct DatasetArguments {
     /// Grader of the answers (`ergo list graders`) [default: the dataset's].
     #[arg(long, value_name = "GRADER")]
     pub(crate) grader: Option<String>,
-    /// Grade the answers after the run with the model of this OpenAI-compatible server.
+    /// Grade the answers after the run with a model on this OpenAI-compatible server.
     #[arg(long, value_name = "URL", conflicts_with = "grader")]
     pub(crate) judge: Option<String>,
     /// Model of the judge [default: the server's only model].
@@ -107,9 +107,9 @@ pub(crate) struct ServerArguments {
 #[command(next_help_heading = "Requests")]
 pub(crate) struct RequestArguments {
     /// Maximum number of queries.
-    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, short = 'n', value_name = "N", value_parser = parse_positive::<u64>)]
     pub(crate) max_queries: Option<u64>,
-    /// Maximum time to send requests.
+    /// Stop sending requests after this time.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
     /// Number of warm-up requests, which are not counted.
@@ -130,24 +130,28 @@ pub(crate) struct RequestArguments {
     /// Retry a request up to this many times after a transient failure. Every attempt is recorded.
     #[arg(long, value_name = "N", default_value = "0")]
     pub(crate) retries: u32,
-    /// Wait before the first retry; it doubles with each further one. A server's Retry-After takes precedence.
+    /// Wait before the first retry. The wait doubles with each further retry; the server's Retry-After takes
+    /// precedence.
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
     pub(crate) retry_backoff: Duration,
     /// Stop after this many failed requests.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = parse_positive::<u64>)]
     pub(crate) max_failures: Option<u64>,
 }
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Energy and cost")]
 pub(crate) struct EnergyArguments {
-    /// Count only the energy of this device (gpu:0) or kind of device (gpu, cpu, npu, rail, host, meter). Repeatable, or separated by commas.
+    /// Count only the energy of this device (gpu:0) or kind of device: gpu, cpu, npu, rail (supply rail), host, meter
+    /// (meter of the power supply). Repeatable, or separated by commas.
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
-    /// Also read your own meter: command:'ipmitool dcmi power reading', csv:FILE or prometheus:FILE. Repeatable.
+    /// Also read your own meter: command:'ipmitool dcmi power reading', csv:FILE, or prometheus:FILE (a file in the
+    /// Prometheus text format). Repeatable.
     ///
-    /// Options go in brackets: command[every=5s,pattern='Average.* ([0-9]+) Watts']:COMMAND. They are name, every, unit (W, kW, J,
-    /// kWh, …) and signal (power, energy); for commands timeout and pattern; for csv the columns time and value; for prometheus metric.
+    /// Options go in brackets: command[every=5s,pattern='Average.* ([0-9]+) Watts']:COMMAND. All sensors take name,
+    /// every, unit (W, kW, J, kWh, …) and signal (power or energy). Commands also take timeout and pattern, csv takes
+    /// the columns time and value, and prometheus takes metric.
     #[arg(long, value_name = "SPEC", value_parser = SensorParser)]
     pub(crate) sensor: Vec<Spec>,
     /// Do not model CPU power when no sensor measures it.
@@ -159,7 +163,7 @@ pub(crate) struct EnergyArguments {
     /// URL of the server's Prometheus metrics [default: /metrics of the server, if it responds]; `off` disables them.
     #[arg(long, value_name = "URL")]
     pub(crate) server_metrics: Option<String>,
-    /// Measure idle power for this long before and after, for net energy; 0s skips it.
+    /// Measure idle power for this long before and after the run, to compute net energy; 0s skips it.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     pub(crate) idle: Duration,
     /// Number of model parameters, such as 8B or 135M, if the client does not report it.
@@ -182,7 +186,8 @@ pub(crate) struct OutputArguments {
     /// Suffix of the run folder's name.
     #[arg(long, value_name = "SUFFIX")]
     pub(crate) name: Option<String>,
-    /// Replace a run of the same name as soon as the new run has its first record; a sweep as soon as it has its first run.
+    /// Replace a run of the same name as soon as the new run has its first record, and a sweep as soon as the new sweep
+    /// has its first run.
     #[arg(long)]
     pub(crate) overwrite: bool,
 }
@@ -263,7 +268,7 @@ pub(crate) enum ListKind {
     Visualizations,
     /// Models of a client; see --client and --base-url.
     Models,
-    /// Everything except models.
+    /// All kinds except models.
     All,
 }
 

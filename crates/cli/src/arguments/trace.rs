@@ -24,11 +24,14 @@ pub(crate) enum TraceCommand {
     Modules(TableArguments<ModuleSort>),
     /// Every execution of every module.
     Executions(ExecutionsArguments),
-    /// Steps of the program: annotated steps, or executions of the busiest module.
+    /// Steps of the program: annotated steps if there are any, else executions of the busiest module.
     Steps(TableArguments<StepSort>),
     /// Idle gaps of each device, with the events before and after.
     Gaps(TableArguments<GapSort>),
-    /// Named scopes of the program, as a tree: `self` includes inner scopes, `own` does not.
+    /// Named scopes of the program, as a tree.
+    ///
+    /// `self` is the sum of the self times of all ops in the scope, including inner scopes; `own` excludes the inner
+    /// scopes.
     Scopes(TableArguments<ScopeSort>),
     /// Variants of an autotuned function: their times, and the fastest.
     Functions(FunctionsArguments),
@@ -41,8 +44,8 @@ pub(crate) enum TraceCommand {
 /// The trace files.
 #[derive(Debug, Args)]
 pub(crate) struct FilesArguments {
-    /// Trace files (.xplane.pb, also .gz, .xz or .zst), folders (of a profiler's log folder, the latest session), or `-` for
-    /// stdin. Several files are read as one trace, of one or several hosts.
+    /// Trace files (.xplane.pb, also .gz, .xz or .zst), folders, or `-` for stdin. In a profiler's log folder, the
+    /// latest session is read. Several files, also of several hosts, are read as one trace.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// Read a truncated or damaged trace as far as possible, and report what is lost.
@@ -81,7 +84,7 @@ pub(crate) struct OrderArguments<K: Sorted> {
     /// Reverse the order.
     #[arg(long)]
     pub(crate) reverse: bool,
-    /// Number of rows per device; 0 prints all [default: 20 in tables, 5 in `summary`, all in json and csv].
+    /// Number of rows per device; 0 prints all [default: 20 in tables (5 in `summary`), all in json and csv].
     #[arg(long, value_name = "N")]
     pub(crate) top: Option<usize>,
 }
@@ -133,7 +136,7 @@ pub(crate) struct ExecutionsArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct ClassArguments {
-    /// Only rows whose time is mostly of this class.
+    /// Only rows that spend most of their time in this class.
     #[arg(long, value_enum)]
     pub(crate) class: Option<ClassChoice>,
 }
@@ -197,7 +200,7 @@ pub(crate) struct CatArguments {
     /// Number of events; 0 prints all.
     #[arg(long, value_name = "N", default_value = "0")]
     pub(crate) top: usize,
-    /// Include the metadata that all events of the same kind share, as `kind_stats`.
+    /// Include the metadata that all events of the same kind share, in the field `kind_stats`.
     #[arg(long)]
     pub(crate) metadata: bool,
     #[command(flatten)]
@@ -318,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_pattern_shows_where() {
+    fn an_invalid_pattern_shows_the_position() {
         assert_eq!(parse_pattern("jit_(a|b").unwrap_err(), "unclosed group\n    jit_(a|b\n        ^");
         assert!(parse_pattern("x{99999}{99999}").unwrap_err().contains("size limit"));
         assert!(parse_pattern("^jit_[a-z]+").is_ok());

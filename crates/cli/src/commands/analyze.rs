@@ -1,7 +1,7 @@
 //! `ergo analyze`: prints analyses of saved runs and writes them to `analysis/*.json`.
 //!
-//! All runs are analyzed before anything is written or printed, so an unreadable run leaves nothing behind. If a folder is
-//! not writable, the analyses are still printed.
+//! All runs are analyzed before anything is written or printed, so an unreadable run leaves nothing behind. If a folder
+//! is not writable, the analyses are still printed.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &AnalyzeArguments, screen: Screen) -> Result<ExitCo
     let mut analyzed: Vec<RunAnalysis> = Vec::new();
     for folder in &arguments.runs {
         if !Sweep::is_in(folder) {
-            analyzed.push(RunAnalysis::of_run(folder, &requested, &options).map_err(Failure::failed)?);
+            analyzed.push(RunAnalysis::from_run(folder, &requested, &options).map_err(Failure::failed)?);
             continue;
         }
         let sweep = SavedSweep::open(folder).map_err(Failure::failed)?;
@@ -36,10 +36,10 @@ pub(crate) fn run(arguments: &AnalyzeArguments, screen: Screen) -> Result<ExitCo
             return Err(Failure::failed(AnalysisError::no_queries(folder)));
         }
         if arguments.analysis.is_empty() {
-            analyzed.push(RunAnalysis::of_sweep(&sweep));
+            analyzed.push(RunAnalysis::from_sweep(&sweep));
         }
         for run in &runs {
-            analyzed.push(RunAnalysis::of_run(run, &requested, &options).map_err(Failure::failed)?);
+            analyzed.push(RunAnalysis::from_run(run, &requested, &options).map_err(Failure::failed)?);
         }
     }
     if !arguments.no_save {
@@ -82,7 +82,7 @@ struct Report<'a> {
 }
 
 impl RunAnalysis {
-    fn of_run(folder: &Path, requested: &[&dyn Analysis], options: &Options) -> Result<Self, AnalysisError> {
+    fn from_run(folder: &Path, requested: &[&dyn Analysis], options: &Options) -> Result<Self, AnalysisError> {
         let run = Run::open(folder)?;
         let findings: Vec<(&'static str, Findings)> = requested
             .iter()
@@ -92,7 +92,7 @@ impl RunAnalysis {
     }
 
     /// The curve of a sweep.
-    fn of_sweep(sweep: &SavedSweep) -> Self {
+    fn from_sweep(sweep: &SavedSweep) -> Self {
         let name = sweep.folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         Self::new(&sweep.folder, name, vec![("curve", Curve::from_sweep(&sweep.sweep).findings())])
     }
@@ -126,14 +126,20 @@ impl RunAnalysis {
         format!("{name}\n\n{}", tables.collect::<String>())
     }
 
-    /// Prints each warning once, and where the files are.
+    /// Prints each warning once with the analyses that gave it, and where the files are.
     fn print_warnings(&self, screen: Screen, is_only: bool) {
-        let mut printed: Vec<&Message> = Vec::new();
-        for warning in self.findings.iter().flat_map(|(_, findings)| &findings.warnings) {
-            if !printed.contains(&warning) {
-                printed.push(warning);
-                screen.warning(&if is_only { warning.clone() } else { warning.clone().at(&self.name) });
+        let mut warnings: Vec<(&Message, Vec<&str>)> = Vec::new();
+        let all = self.findings.iter().flat_map(|(id, findings)| findings.warnings.iter().map(move |one| (*id, one)));
+        for (id, warning) in all {
+            match warnings.iter_mut().find(|(known, _)| *known == warning) {
+                Some((_, ids)) => ids.push(id),
+                None => warnings.push((warning, vec![id])),
             }
+        }
+        for (warning, mut ids) in warnings {
+            ids.dedup();
+            let named = warning.clone().at(ids.join(", "));
+            screen.warning(&if is_only { named } else { named.at(&self.name) });
         }
         if let Some(why) = &self.not_saved {
             screen.warning(&format!("the analysis was not saved: {why}"));

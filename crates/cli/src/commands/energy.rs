@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use ergometer_diagnostics::{Diagnostic, hint, option};
 use ergometer_telemetry::recording::{self, Leniency, RecordingError};
 use ergometer_telemetry::{EnergyError, EnergyMeter, Scope, Timeline, WindowEnergy};
-use ergometer_units::Window;
+use ergometer_units::{Timestamp, Window};
 
 use crate::arguments::{EnergyArguments, Format};
 use crate::csv;
 use crate::exit::{Exit, Failure};
-use crate::figures::{digits, joules, or_dash, window_of};
+use crate::figures::{digits, joules, or_dash, parse_bounds};
 use crate::report::{WindowReport, to_json};
 use crate::screen::{Align, Screen, Table, Tone, print};
 
@@ -44,7 +44,16 @@ pub(crate) fn run(arguments: &EnergyArguments, screen: Screen) -> Result<ExitCod
 fn no_energy(number: usize, measured: EnergyError, energy: &WindowEnergy) -> Failure {
     let mut of_devices = energy.devices.iter().filter_map(|device| device.estimate.as_ref().err().copied());
     let error = if measured == EnergyError::NoSensor { of_devices.next_back().unwrap_or(measured) } else { measured };
-    Failure::failed(error.to_message().at(format!("window {number}")))
+    let mut message = error.to_message();
+    message.text = match error {
+        EnergyError::Outside { window, first, last } => {
+            let [start, end, first, last] =
+                [window.start(), window.end(), first, last].map(Timestamp::micros_since_epoch);
+            format!("window {number} ({start}..{end} us) lies outside the recording, which covers {first}..{last} us")
+        }
+        EnergyError::NoSensor | EnergyError::TooFewReadings => format!("window {number}: {}", message.text),
+    };
+    Failure::failed(message)
 }
 
 /// Prints the estimated properties of the sensors, with --verbose.
@@ -121,7 +130,7 @@ fn parse_list(text: &str, path: &Path) -> Result<Vec<Window>, Failure> {
         let mut fields = line.split([' ', '\t', ',']).filter(|field| !field.is_empty());
         let place = format!("{}, line {}", path.display(), index + 1);
         let window = match (fields.next(), fields.next()) {
-            (Some(start), Some(end)) => window_of(start, end),
+            (Some(start), Some(end)) => parse_bounds(start, end),
             _ => None,
         };
         match window {

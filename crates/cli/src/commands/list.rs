@@ -69,8 +69,7 @@ fn models(arguments: &ListArguments) -> Result<Vec<Item>, Failure> {
         models
     });
     let models = listed.map_err(|error| failure(error.into()))?;
-    let item =
-        |id| Item { kind: "model", id, description: format!("of the client {}", spec.id), parameters: Vec::new() };
+    let item = |id| Item { kind: "model", id, description: format!("client {}", spec.id), parameters: Vec::new() };
     Ok(models.into_iter().map(item).collect())
 }
 

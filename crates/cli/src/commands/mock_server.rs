@@ -1,4 +1,4 @@
-//! `ergo mock-server`: runs the mock server until Ctrl-C, then prints what it served.
+//! `ergo mock-server`: runs the mock server until Ctrl-C, then prints its totals.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &MockServerArguments, screen: Screen) -> Result<Exi
 
 fn read_key(variable: &str) -> Result<String, Failure> {
     std::env::var(variable).ok().filter(|key| !key.is_empty()).ok_or_else(|| {
-        Failure::usage(format!("the environment variable {variable} has no API key"))
+        Failure::usage(format!("the environment variable {variable} is unset or empty"))
             .hint(format!("set it: {variable}=secret ergo mock-server --api-key {variable}"))
     })
 }
@@ -64,7 +64,7 @@ fn summary(stats: &Stats, screen: Screen) -> String {
     let ends = [
         ("answered", totals.answered),
         ("broken", totals.broken),
-        ("left by the client", totals.client_left),
+        ("canceled by client", totals.client_left),
         ("in flight", in_flight),
         ("rejected", totals.rejected),
     ];

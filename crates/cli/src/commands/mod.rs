@@ -1,4 +1,4 @@
-//! The commands, one module each, and which one runs.
+//! The commands, one module each.
 
 mod analyze;
 mod compare;

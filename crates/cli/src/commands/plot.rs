@@ -17,21 +17,23 @@ pub(crate) fn run(arguments: &PlotArguments, screen: Screen) -> Result<ExitCode,
     let wanted = wanted(&arguments.plots)?;
     let shown = open(&arguments.runs, Detail::Still)?;
     let folder = arguments.output.clone().unwrap_or_else(|| beside(&arguments.runs, "plots"));
-    let mut written = Vec::new();
+    let (mut written, mut lacking) = (Vec::new(), Vec::new());
     for plot in &wanted {
         let charts = plot.draw(&shown).map_err(Failure::failed)?;
         if charts.is_empty() {
-            let message = format!("nothing to draw for {}: it needs {}", plot.id(), plot.needs());
-            // A plot that was asked for gets a warning; of all plots, some never apply.
-            if arguments.plots.is_empty() { screen.detail(&message) } else { screen.warning(&message) }
+            lacking.push(format!("the plot `{}` needs {}", plot.id(), plot.needs()));
         }
         for chart in charts {
             written.extend(write(&chart, &folder, arguments)?);
         }
     }
     if written.is_empty() {
-        let needs: Vec<String> = wanted.iter().map(|plot| format!("{} needs {}", plot.id(), plot.needs())).collect();
-        return Err(Failure::failed("nothing was drawn: the runs lack the data for these plots").hint(needs.join("; ")));
+        let message = "nothing was drawn: the runs lack the data for these plots";
+        return Err(Failure::failed(message).hint(lacking.join("; ")));
+    }
+    for message in lacking {
+        // Warns only about plots that the user named: without names, some plots never apply.
+        if arguments.plots.is_empty() { screen.detail(&message) } else { screen.warning(&message) }
     }
     let line = |path: &PathBuf| format!("{}\n", screen::visible(&path.display().to_string()));
     screen::print(&written.iter().map(line).collect::<String>())?;

@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::profile::{json, run_in};
 use super::{assert_fails, ergo, stderr, stdout};
 
-/// The analyses whose tables are looked at here.
-const OURS: [&str; 2] = ["--analysis", "regression,percentiles,energy_per_token,phases"];
+/// The analyses in the snapshot.
+const ANALYSES: [&str; 2] = ["--analysis", "regression,percentiles,energy_per_token,phases"];
 
 fn saved(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs").join(name)
@@ -25,7 +25,7 @@ fn copied(name: &str, to: &Path) -> PathBuf {
     to.to_path_buf()
 }
 
-/// A run of the embedded model, with so many queries.
+/// Makes a run of the embedded model with this many queries.
 fn embedded(folder: &Path, queries: &str) -> PathBuf {
     let output = ergo()
         .args(["profile", "--no-model", "--idle", "0s", "-n", queries, "--output-dir"])
@@ -37,14 +37,14 @@ fn embedded(folder: &Path, queries: &str) -> PathBuf {
 }
 
 #[test]
-fn tables_are_as_people_read_them() {
-    let output = ergo().args(["analyze", "--no-save"]).args(OURS).arg(saved("h200_one")).output().unwrap();
+fn tables_match_the_snapshot() {
+    let output = ergo().args(["analyze", "--no-save"]).args(ANALYSES).arg(saved("h200_one")).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     insta::assert_snapshot!(format!("{}\n---\n{}", stdout(&output), stderr(&output)));
 }
 
 #[test]
-fn a_run_is_analysed_and_the_files_are_beside_it() {
+fn analyses_are_printed_and_written_to_the_run_folder() {
     let folder = tempfile::tempdir().unwrap();
     let run = embedded(folder.path(), "3");
     let output = ergo().arg("analyze").arg(&run).output().unwrap();
@@ -55,12 +55,12 @@ fn a_run_is_analysed_and_the_files_are_beside_it() {
     assert_eq!(written["summary"]["total_samples"], 3);
     assert_eq!(written["data"]["regressions"].as_object().unwrap().len(), 5);
     assert_eq!(written["data"]["regressions"]["total_tokens_vs_energy"]["slope"], Value::Null);
-    // Asked for one, it is the one that is printed, and the others are left.
+    // With `--analysis`, only that analysis is printed; the other files are unchanged.
     let output = ergo().args(["analyze", "--analysis", "percentiles", "--format", "json"]).arg(&run).output().unwrap();
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(told.as_array().unwrap().len(), 1);
-    assert_eq!(told[0]["findings"].as_array().unwrap().len(), 1);
-    assert_eq!(told[0]["findings"][0], json(&run.join("analysis/percentiles.json")));
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(printed.as_array().unwrap().len(), 1);
+    assert_eq!(printed[0]["findings"].as_array().unwrap().len(), 1);
+    assert_eq!(printed[0]["findings"][0], json(&run.join("analysis/percentiles.json")));
     let skipped = ergo().args(["analyze", "--skip-zeroes", "--analysis", "regression"]).arg(&run).output().unwrap();
     assert!(skipped.status.success() && !stdout(&skipped).contains("GPU"), "{}", stdout(&skipped));
     let kept = json(&run.join("analysis/regression.json"));
@@ -78,7 +78,7 @@ fn one_query_has_no_regression() {
 }
 
 #[test]
-fn all_runs_of_a_sweep_are_analysed() {
+fn all_runs_of_a_sweep_are_analyzed() {
     let output = ergo()
         .args(["analyze", "--no-save", "--analysis", "phases", "--format", "csv"])
         .arg(saved("h200_sweep"))

@@ -17,13 +17,13 @@ fn compare(arguments: &[&str]) -> Output {
     ergo().arg("compare").args(arguments).output().unwrap()
 }
 
-/// What was asked for, what was shown and what was said.
-fn seen(arguments: &[&str]) -> String {
+/// The stdout, the stderr and the exit code of `ergo compare`.
+fn transcript(arguments: &[&str]) -> String {
     let output = compare(arguments);
     format!("{}{}exit code {:?}\n", stdout(&output), stderr(&output), output.status.code())
 }
 
-/// A run of the embedded model on problems of the built-in dataset.
+/// Makes a run of the embedded model on the built-in dataset.
 fn made(folder: &Path, more: &[&str]) -> String {
     let output =
         ergo().args(["profile", "--idle", "0s", "--quiet", "--output-dir"]).arg(folder).args(more).output().unwrap();
@@ -32,11 +32,11 @@ fn made(folder: &Path, more: &[&str]) -> String {
 }
 
 #[test]
-fn the_screen_is_as_people_read_it() {
+fn tables_match_the_snapshots() {
     let (one, sixteen) = (saved("h200_one"), saved("h200_sixteen"));
     let limits = ["--fail-if", "joules_per_token > +5%, ttft_p50 > +50%", "--fail-if", "goodput < +1"];
-    insta::assert_snapshot!("compare_two", seen(&[&[one.as_str(), sixteen.as_str()][..], &limits].concat()));
-    insta::assert_snapshot!("compare_sweep", seen(&[&saved("h200_sweep")]));
+    insta::assert_snapshot!("compare_two", transcript(&[&[one.as_str(), sixteen.as_str()][..], &limits].concat()));
+    insta::assert_snapshot!("compare_sweep", transcript(&[&saved("h200_sweep")]));
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn two_models_are_compared_by_the_same_queries() {
     assert!(change["interval"]["low"].as_f64().unwrap() > 0.0);
     assert_eq!(row("ttft_p50")["verdict"], "worse");
     assert_eq!(candidate["comparability"]["differences"][0]["what"], "model");
-    assert_eq!(stdout(&compare(&[&tiny, &small, "--format", "json"])), stdout(&output), "the same again");
+    assert_eq!(stdout(&compare(&[&tiny, &small, "--format", "json"])), stdout(&output), "the output is deterministic");
     let text = stdout(&compare(&[&tiny, &small, "--format", "csv"]));
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 1 + candidate["rows"].as_array().unwrap().len());
@@ -78,7 +78,7 @@ fn two_models_are_compared_by_the_same_queries() {
         let output = compare(&[&tiny, &small, "--fail-if", limit]);
         assert_eq!(output.status.code(), Some(code), "{limit}: {}", stderr(&output));
         assert!(stderr(&output).contains(says), "{limit}: {}", stderr(&output));
-        assert!(stdout(&output).contains("accuracy"), "the table is shown whatever the limits say");
+        assert!(stdout(&output).contains("accuracy"), "the table is printed even if a limit fails");
     }
 }
 
@@ -114,7 +114,7 @@ fn a_run_compared_with_itself_has_no_change() {
     for (metric, verdict) in itself {
         assert!(["same", "cannot_tell", "none"].contains(&verdict.as_str()), "{metric}: {verdict}");
     }
-    // Times of two runs may differ by what other work the machine had; answers may not.
+    // Other work on the machine may change the times of two runs, but not their answers.
     let again = verdicts(&second);
     for name in ["accuracy", "failed_share", "output_tokens_per_query"] {
         let (_, verdict) = again.iter().find(|(metric, _)| metric == name).unwrap();

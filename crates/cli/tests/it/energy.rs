@@ -13,7 +13,7 @@ fn truth() -> String {
 }
 
 #[test]
-fn windows_are_estimated_in_the_given_order() {
+fn windows_are_printed_in_the_given_order() {
     let folder = tempfile::tempdir().unwrap();
     let list = folder.path().join("windows.txt");
     fs::write(&list, format!("# start end\n{} {}\n", WINDOWS[1].0, WINDOWS[1].1)).unwrap();
@@ -32,7 +32,7 @@ fn windows_are_estimated_in_the_given_order() {
         assert!(number("low") <= number("joules") && number("joules") <= number("high"));
         let gpu = &row["devices"][0];
         assert_eq!((gpu["device"].as_str(), gpu["scope"].as_str()), (Some("gpu:0"), Some("device")));
-        assert_eq!(gpu["joules"], row["joules"], "the GPU's memory is inside the GPU, not beside it");
+        assert_eq!(gpu["joules"], row["joules"], "the energy of the GPU includes its memory");
     }
 }
 
@@ -56,7 +56,11 @@ fn invalid_windows_and_files_are_reported() {
         path.to_string_lossy().into_owned()
     };
     assert_fails(&["energy", &truth, "--window", "2000..1000"], 2, &["ends before it starts"]);
-    assert_fails(&["energy", &truth, "--window", "1000..2000"], 1, &["window 1", "outside the data", "hint:"]);
+    assert_fails(
+        &["energy", &truth, "--window", "1000..2000"],
+        1,
+        &["window 1 (1000..2000 us) lies outside the recording", "hint:"],
+    );
     assert_fails(&["energy", &truth, "--window", "soon"], 2, &["`soon` is not a window", "START_US..END_US"]);
     assert_fails(&["energy", &truth], 2, &["no window", "--windows FILE"]);
     assert_fails(&["energy", &truth, "--windows", "/nowhere"], 1, &["cannot read the windows in /nowhere"]);

@@ -21,7 +21,7 @@ use std::process::Output;
 
 use assert_cmd::Command;
 
-/// `ergo` without the surroundings of whoever runs the tests.
+/// `ergo` with a fixed width, and without the color settings of the environment.
 fn ergo() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ergo"));
     command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").env("COLUMNS", "120");
@@ -40,14 +40,14 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// A failure is an `error:` line, perhaps a `hint:` line, and nothing on stdout.
-fn assert_fails(arguments: &[&str], code: i32, says: &[&str]) {
+/// Checks the exit code, that stdout is empty, and that stderr contains these texts.
+fn assert_fails(arguments: &[&str], code: i32, expected: &[&str]) {
     let output = ergo().args(arguments).output().unwrap();
     let message = stderr(&output);
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
     assert_eq!(stdout(&output), "", "{arguments:?}");
-    for part in says {
-        assert!(message.contains(part), "{arguments:?} does not say {part:?}: {message}");
+    for part in expected {
+        assert!(message.contains(part), "{arguments:?} does not print {part:?}: {message}");
     }
     assert!(!message.contains("panicked"), "{message}");
 }

@@ -2,7 +2,7 @@
 
 use super::{assert_fails, ergo, stderr, stdout};
 
-/// Quick: no rest before and after.
+/// Without idle measurements, so that tests are short.
 const QUICK: [&str; 3] = ["measure", "--idle", "0s"];
 
 #[test]
@@ -14,7 +14,7 @@ fn the_exit_code_of_the_command_is_passed_on() {
 }
 
 #[test]
-fn json_is_alone_on_stdout() {
+fn only_json_is_printed_to_stdout() {
     let arguments = ["--format", "json", "-n", "2", "--", "sh", "-c", "echo spoken; sleep 0.2"];
     let output = ergo().args(QUICK).args(arguments).output().unwrap();
     assert!(stderr(&output).contains("spoken"), "the command's stdout goes to stderr");
@@ -26,7 +26,10 @@ fn json_is_alone_on_stdout() {
     assert!(duration["low"].as_f64().unwrap() <= duration["high"].as_f64().unwrap());
     for device in report["devices"].as_array().unwrap() {
         let gross = &device["gross_j"];
-        assert!(gross["mean"].as_f64().unwrap() >= 0.0 && device["net_j"].is_null(), "no rest was measured: {device}");
+        assert!(
+            gross["mean"].as_f64().unwrap() >= 0.0 && device["net_j"].is_null(),
+            "idle power was not measured: {device}"
+        );
     }
 }
 
@@ -43,9 +46,9 @@ fn net_energy_is_gross_less_idle_power() {
     }
 }
 
-/// A model that may be off by half is off by half however often it is asked.
+/// The error of a model is systematic: more repeats do not reduce it.
 #[test]
-fn repeats_do_not_shrink_the_error_of_a_sensor() {
+fn repeats_do_not_reduce_the_error_of_a_model() {
     let output = ergo().args(QUICK).args(["--format", "json", "-n", "3", "--", "sleep", "0.3"]).output().unwrap();
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     for device in report["devices"].as_array().unwrap().iter().filter(|device| device["provenance"] == "modelled") {
@@ -54,9 +57,9 @@ fn repeats_do_not_shrink_the_error_of_a_sensor() {
     }
 }
 
-/// A signal to us alone reaches the command, and the code says that it was cut short.
+/// A signal to `ergo` alone is passed on to the command, and the exit code is that of an interrupt.
 #[test]
-fn a_termination_is_passed_on() {
+fn a_termination_signal_is_passed_on() {
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_ergo"))
         .args(["measure", "--idle", "0s", "--", "sleep", "600"])
         .stdout(std::process::Stdio::null())
@@ -78,35 +81,38 @@ fn commands_that_cannot_run_are_reported() {
     );
     assert_fails(&["measure", "--idle", "0s", "--", "/dev/null"], 1, &["cannot run `/dev/null`", "chmod"]);
     assert_fails(&["measure", "--device", "host", "--", "true"], 1, &["no energy or power sensor", "ergo doctor"]);
-    assert_fails(&["measure", "--repeat", "0", "--", "true"], 2, &["0 is not in 1.."]);
+    assert_fails(&["measure", "--repeat", "0", "--", "true"], 2, &["`0` is not a whole number from 1 to 100000"]);
 }
 
 #[test]
-fn a_table_names_its_source() {
+fn the_table_shows_energy_with_its_margin() {
     let output = ergo().args(QUICK).args(["--", "true"]).output().unwrap();
     assert!(stdout(&output).contains("energy") && stdout(&output).contains(" J ±"), "{}", stdout(&output));
 }
 
-/// The command worked; that nothing measured it is a failure all the same, and no model is blamed for it.
+/// The command succeeds, but no sensor measures it: `ergo` fails, and does not warn about modelled energy.
 #[test]
 fn a_silent_meter_is_reported_and_not_replaced_by_a_model() {
     let folder = tempfile::tempdir().unwrap();
-    let mark = folder.path().join("asked");
+    let mark = folder.path().join("was-read");
     let meter = format!("command[name=bmc,every=50ms]:test ! -e {0} && touch {0} && echo 5 W", mark.display());
     let output =
         ergo().args(QUICK).args(["--device", "meter", "--sensor", &meter, "--", "sleep", "0.5"]).output().unwrap();
-    let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("no energy of meter:0 bmc") && said.contains("no sensor measured the command"), "{said}");
-    assert!(!said.contains("modelled"), "{said}");
+    let messages = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{messages}");
+    assert!(
+        messages.contains("no energy of meter:0 bmc") && messages.contains("no sensor measured the command"),
+        "{messages}"
+    );
+    assert!(!messages.contains("modelled"), "{messages}");
 }
 
 #[test]
 fn a_recording_is_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("keep.jsonl");
-    std::fs::write(&path, "what was measured yesterday\n").unwrap();
+    std::fs::write(&path, "an earlier recording\n").unwrap();
     let arguments = ["measure", "--record", path.to_str().unwrap(), "--", "true"];
     assert_fails(&arguments, 2, &["keep.jsonl", "already exists", "hint:"]);
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), "what was measured yesterday\n");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "an earlier recording\n");
 }

@@ -84,7 +84,7 @@ fn invalid_scripts_and_used_ports_are_errors() {
     assert_fails(&with(&["--fault", "500=0.9", "--fault", "503=20%"]), 2, &["sum to 110 %", "hint:"]);
     assert_fails(&with(&["--ttft", "50"]), 2, &["`50` is not a time", "uniform:10ms..20ms"]);
     assert_fails(&with(&["--host", "example.org"]), 2, &["is not an IP address", "localhost"]);
-    assert_fails(&with(&["--api-key", "NO_SUCH_KEY"]), 2, &["NO_SUCH_KEY has no API key", "hint:"]);
+    assert_fails(&with(&["--api-key", "NO_SUCH_KEY"]), 2, &["NO_SUCH_KEY is unset or empty", "hint:"]);
     let server = Server::start(&[]);
     let port = server.port.to_string();
     assert_fails(&["mock-server", "--port", &port], 1, &["cannot listen on 127.0.0.1", "hint:"]);

@@ -22,7 +22,7 @@ fn a_replayed_recording_has_ticks_and_its_counters_total() {
     assert!(ticks.iter().all(|tick| tick["devices"][0]["device"] == "gpu:0"));
     let last = ticks.last().unwrap();
     assert!(last["devices"][0]["power_w"].as_f64().unwrap() > 50.0, "{last}");
-    // The counter's own difference is 12,744 J from its first reading to its last, 32 ms after the last power sample.
+    // The difference of the counter is 12,744 J from its first reading to its last, 32 ms after the last power sample.
     let joules = totals["totals"]["joules"].as_f64().unwrap();
     assert!((12_680.0..12_800.0).contains(&joules), "{totals}");
     assert_eq!(totals["totals"]["method"], "activity_aware");
@@ -41,7 +41,7 @@ fn a_recording_made_here_can_be_read_again() {
         let window = format!("{}..{}", totals["start_us"], totals["end_us"]);
         let energy = ergo().arg("energy").arg(&path).args(["--window", &window]).output().unwrap();
         assert!(energy.status.success(), "{}", stderr(&energy));
-        // A killed recorder leaves a file without its end: an error, and readable when asked for.
+        // A killed recorder leaves a truncated file: an error, unless read with --lenient.
         let whole = fs::read(&path).unwrap();
         let cut = folder.path().join(format!("cut-{name}"));
         fs::write(&cut, &whole[..whole.len() - 10]).unwrap();
@@ -66,13 +66,13 @@ fn an_interrupt_prints_the_totals() {
     let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
     let status = child.wait().unwrap();
-    assert_eq!(status.code(), Some(0), "an endless watch is meant to end so");
+    assert_eq!(status.code(), Some(0), "Ctrl-C is the normal end of an endless monitor");
     let mut text = String::new();
     std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut text).unwrap();
     assert!(lines(&text).last().unwrap()["totals"]["joules"].is_number(), "{text}");
 }
 
-/// `ergo monitor | head -1` once went on for ever.
+/// Regression test: `ergo monitor | head -1` did not end.
 #[test]
 fn a_closed_pipe_ends_the_monitor() {
     let folder = tempfile::tempdir().unwrap();
@@ -88,7 +88,7 @@ fn a_closed_pipe_ends_the_monitor() {
     assert!(line.starts_with('{'), "{line}");
     let status = child.wait().unwrap();
     assert_eq!(status.code(), Some(0));
-    assert!(fs::read_to_string(&path).unwrap().ends_with("}}\n"), "the recording has its end");
+    assert!(fs::read_to_string(&path).unwrap().ends_with("}}\n"), "the recording is complete");
 }
 
 #[test]
@@ -110,11 +110,11 @@ fn once_prints_one_frame_one_table_or_one_line() {
         stdout(&output)
     };
     let frame = look(&[]);
-    // All of it was played, as fast as can be: the frame is the one at its end.
+    // The whole recording is played at once, and the frame shows its end.
     assert!(frame.starts_with(" vm  replay  1:53 of 1:53   "), "{frame}");
-    // Which sensor spoke first is up to the scheduler.
-    let is_told = ["W sampled", "W averaged", "W counter"].iter().any(|source| frame.contains(source));
-    assert!(frame.contains("gpu:0 NVIDIA H200") && is_told, "{frame}");
+    // The source of the power depends on the sensor that was read first.
+    let has_source = ["W sampled", "W averaged", "W counter"].iter().any(|source| frame.contains(source));
+    assert!(frame.contains("gpu:0 NVIDIA H200") && has_source, "{frame}");
     assert!(!frame.contains('\u{1b}') && frame.lines().count() <= 24, "{frame}");
     assert!(frame.lines().all(|line| line.chars().count() <= 80), "{frame}");
     let table = look(&["--format", "table"]);
@@ -131,7 +131,7 @@ fn once_prints_one_frame_one_table_or_one_line() {
 #[test]
 fn a_silent_meter_does_not_affect_the_others() {
     let folder = tempfile::tempdir().unwrap();
-    // Four readings, and then never again.
+    // Gives four readings, then fails.
     let script = "echo x >> count; test $(wc -l < count) -le 4 && echo 300 || exit 1";
     fs::write(folder.path().join("flaky.sh"), script).unwrap();
     let arguments = ["monitor", "--duration", "7s", "--interval", "500ms", "--format", "jsonl", "--sensor"];

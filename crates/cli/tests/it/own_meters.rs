@@ -37,12 +37,12 @@ fn doctor_separates_working_meters_from_broken_ones() {
     assert_eq!(broken["status"], "absent");
     assert!(broken["detail"].as_str().unwrap().ends_with("`fish. hint: none`"), "{broken}");
     assert!(broken["fix"].as_str().unwrap().starts_with("set pattern="), "{broken}");
-    assert_eq!(finding("command:echo-2")["status"], "works", "each has an id of its own");
-    assert!(!report.to_string().contains("hunter2"), "a command line is shown nowhere: {report}");
+    assert_eq!(finding("command:echo-2")["status"], "works", "sensor ids are unique");
+    assert!(!report.to_string().contains("hunter2"), "the command is not shown: {report}");
 }
 
 #[test]
-fn a_command_that_gives_no_value_stops_a_measurement_before_it_begins() {
+fn a_meter_without_a_value_is_an_error_before_the_measurement() {
     assert_fails(&["measure", "--sensor", "command:exit 3", "--", "true"], 1, &["command:exit", "exit status: 3"]);
     assert_fails(&["measure", "--sensor", "csv:/no/such/file", "--", "true"], 1, &["csv:file", "/no/such/file"]);
     assert_fails(&["measure", "--sensor", "ipmitool", "--", "true"], 2, &["KIND:TARGET"]);
@@ -54,19 +54,19 @@ fn an_invalid_meter_is_reported_without_its_command() {
     let wrong = "command[timout=5s]:ipmitool -P hunter2 dcmi power reading";
     for arguments in [&["doctor"][..], &["monitor", "--once"], &["measure"], &["profile"]] {
         let output = ergo().args(arguments).args(["--sensor", wrong]).output().unwrap();
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{told}");
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{message}");
         assert!(
-            told.contains("error: --sensor: a command sensor has no key `timout`\nhint: the keys are name, every"),
-            "{told}"
+            message.contains("error: --sensor: a command sensor has no key `timout`\nhint: the keys are name, every"),
+            "{message}"
         );
-        assert!(!told.contains("hunter2"), "{told}");
+        assert!(!message.contains("hunter2"), "{message}");
     }
 }
 
-/// What a PDU counts in tenths of a kWh has more than the six digits that awk's `print` writes.
+/// The counter of a PDU, in tenths of a kWh, has more than the six digits that awk's `print` writes.
 #[test]
-fn the_guides_counter_of_a_pdu_keeps_its_last_digit() {
+fn the_pdu_example_of_the_guide_keeps_the_last_digit() {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sensors.md");
     let guide = std::fs::read_to_string(guide).unwrap();
     let line = guide.lines().find(|line| line.contains("unit=kWh") && line.contains("awk")).unwrap();
@@ -76,7 +76,7 @@ fn the_guides_counter_of_a_pdu_keeps_its_last_digit() {
 }
 
 #[test]
-fn the_energy_of_a_command_by_a_meter_of_300_watts() {
+fn energy_is_measured_with_a_meter_of_300_watts() {
     let arguments =
         ["measure", "--idle", "0s", "--format", "json", "--sensor", METER, "--device", "meter", "--", "sleep", "1"];
     let output = ergo().args(arguments).output().unwrap();
@@ -89,7 +89,7 @@ fn the_energy_of_a_command_by_a_meter_of_300_watts() {
     assert!((energy / (300.0 * seconds) - 1.0).abs() < 0.01, "{energy} J in {seconds} s of 300 W");
 }
 
-/// Every file of a run, searched for a word.
+/// The files of a run that contain a word.
 fn files_with(word: &[u8], folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -104,7 +104,7 @@ fn files_with(word: &[u8], folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_run_is_measured_by_the_meter_and_stores_no_command() {
+fn a_run_uses_the_meter_and_does_not_store_its_command() {
     let folder = tempfile::tempdir().unwrap();
     let mut profile = ergo();
     profile.args([
@@ -127,5 +127,5 @@ fn a_run_is_measured_by_the_meter_and_stores_no_command() {
     assert_eq!(devices.len(), 1, "{devices:?}");
     assert_eq!((&devices[0]["device"], &devices[0]["summed"]), (&"meter:0".into(), &true.into()));
     assert_eq!(files_with(b"hunter2", &run), Vec::<String>::new());
-    assert!(!files_with(b"command:bmc", &run).is_empty(), "that there was such a sensor is told");
+    assert!(!files_with(b"command:bmc", &run).is_empty(), "the name of the sensor is stored");
 }

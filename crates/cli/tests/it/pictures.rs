@@ -20,8 +20,8 @@ fn pictures_are_written_and_named() {
     let out = folder.path().join("deep/plots");
     let output = run(&["plot", "--plot", "latency_cdf,output_kde", "-o"], &[&out, &fixture("runs/h200_graded")]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let said = stdout(&output);
-    assert!(said.lines().all(|line| Path::new(line).is_file()), "{said}");
+    let printed = stdout(&output);
+    assert!(printed.lines().all(|line| Path::new(line).is_file()), "{printed}");
     let png = fs::read(out.join("ttft_cdf.png")).unwrap();
     assert_eq!(png[..8], *b"\x89PNG\r\n\x1a\n");
     let picture = fs::read_to_string(out.join("ttft_cdf.svg")).unwrap();
@@ -68,9 +68,9 @@ fn hostile_text_is_escaped() {
     let made = super::profile::run_in(&folder.path().join("runs"));
     let html = stdout(&run(&["report", "-o", "-"], &[&made]));
     assert!(!html.contains("<script>alert") && !html.contains("<img src=x") && !html.contains('\u{1b}'));
-    assert!(html.contains("&lt;img src=x"), "what was asked is there to be read");
-    let said = run(&["analyze"], &[&made]);
-    assert!(!stdout(&said).contains('\u{1b}') && !stderr(&said).contains('\u{1b}'));
+    assert!(html.contains("&lt;img src=x"), "the prompt is in the page, escaped");
+    let output = run(&["analyze"], &[&made]);
+    assert!(!stdout(&output).contains('\u{1b}') && !stderr(&output).contains('\u{1b}'));
 }
 
 #[test]

@@ -9,22 +9,22 @@ use serde_json::Value;
 
 use super::{assert_fails, ergo, stderr, stdout};
 
-/// Quick: no rest before and after.
+/// Without idle measurements, so that runs are short.
 const QUICK: [&str; 4] = ["profile", "--idle", "0s", "--output-dir"];
 
 pub(crate) fn json(path: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
-/// The one run in a folder of runs.
+/// The only run in a folder of runs.
 pub(crate) fn run_in(folder: &Path) -> PathBuf {
     let mut runs: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(runs.len(), 1, "{runs:?}");
     runs.remove(0)
 }
 
-/// How often each query was dealt with, by the journal.
-pub(crate) fn dealt_with(run: &Path) -> BTreeMap<u64, u64> {
+/// How many completed or failed requests the journal has for each query.
+pub(crate) fn requests_by_query(run: &Path) -> BTreeMap<u64, u64> {
     let mut counts = BTreeMap::new();
     for entry in std::fs::read_dir(run.join("journal")).unwrap() {
         let path = entry.unwrap().path();
@@ -43,7 +43,7 @@ pub(crate) fn dealt_with(run: &Path) -> BTreeMap<u64, u64> {
     counts
 }
 
-/// A dataset of the built-in problems, over and over.
+/// Writes a dataset that repeats the built-in problems.
 fn long_dataset(folder: &Path, lines: usize) -> PathBuf {
     let builtin = include_str!("../../../../assets/datasets/builtin.jsonl");
     let text: Vec<&str> = builtin.lines().cycle().take(lines).collect();
@@ -57,12 +57,12 @@ fn the_default_run_gives_a_run_folder_and_a_summary() {
     let folder = tempfile::tempdir().unwrap();
     let output = ergo().args(QUICK).arg(folder.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let (shown, said) = (stdout(&output), stderr(&output));
+    let (shown, messages) = (stdout(&output), stderr(&output));
     for part in ["accuracy", "79.7 %", "TTFT", "tok/s"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    assert!(said.contains("embedded tiny (0.1 M parameters)  ·  builtin, 600 queries"), "{said}");
-    assert!(said.contains("saved"), "{said}");
+    assert!(messages.contains("embedded tiny (0.1 M parameters)  ·  builtin, 600 queries"), "{messages}");
+    assert!(messages.contains("saved"), "{messages}");
     let run = run_in(folder.path());
     assert!(run.to_string_lossy().ends_with("_tiny_builtin"));
     let summary = json(&run.join("summary.json"));
@@ -123,7 +123,7 @@ fn a_run_is_replaced_only_with_overwrite() {
     let replaced = ergo().args(again).arg("--overwrite").output().unwrap();
     assert_eq!(replaced.status.code(), Some(0), "{}", stderr(&replaced));
     assert_eq!(json(&run.join("summary.json"))["total_queries"], 4);
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left behind");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "no temporary folder is left");
 }
 
 #[test]
@@ -139,8 +139,8 @@ fn unknown_names_are_reported_with_the_known_ones() {
     assert_fails(&["profile", "--resume", "/nowhere", "--model", "small"], 2, &["--resume", "--model"]);
     assert_fails(&["profile", "--resume", "/nowhere"], 1, &["has no journal"]);
     assert_fails(&["finalize", "/nowhere"], 1, &["has no journal"]);
-    assert_fails(&["profile", "--concurrency", "0"], 2, &["0 is not in 1.."]);
-    assert_fails(&["profile", "--max-queries", "0"], 2, &["0 is not in 1.."]);
+    assert_fails(&["profile", "--concurrency", "0"], 2, &["`0` is not a whole number from 1 to 100000"]);
+    assert_fails(&["profile", "--max-queries", "0"], 2, &["`0` is not a whole number of at least 1"]);
 }
 
 #[test]
@@ -175,9 +175,9 @@ fn every_file_format_is_opened_and_mapped_columns_are_printed() {
         let dataset = format!("{fixtures}/{name}");
         let part = ["--dataset-param", "where=category=sums", "--dataset-param", "shuffle=1"];
         let output = ergo().args(QUICK).arg(&runs).args(["--dataset", &dataset]).args(part).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{told}");
-        assert!(told.contains("(problem=question, answer=target, subject=category), 3 queries"), "{told}");
+        let messages = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{messages}");
+        assert!(messages.contains("(problem=question, answer=target, subject=category), 3 queries"), "{messages}");
     }
     let dataset = format!("{fixtures}/splits");
     assert_fails(&["profile", "--dataset", &dataset], 1, &["several splits: train, test", "split=NAME"]);
@@ -201,15 +201,15 @@ fn a_dataset_by_path_is_mapped_and_graded() {
     assert_fails(
         &["profile", "--dataset", dataset],
         1,
-        &["line 1: no column `problem`", "the columns are q, a, level", "--dataset-param problem=COLUMN"],
+        &["line 1: no column with the prompt", "the columns are q, a, level", "--dataset-param problem=COLUMN"],
     );
 }
 
 #[test]
-fn failed_requests_are_counted_and_the_exit_code_says_so() {
+fn failed_requests_are_counted_and_set_the_exit_code() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("set.jsonl");
-    // The model can look at 256 bytes; the second problem is longer.
+    // The context of the model is 256 bytes; the second and third problems are longer.
     let long = "x".repeat(400);
     let lines =
         format!("{{\"problem\":\"a\"}}\n{{\"problem\":\"{long}\"}}\n{{\"problem\":\"{long}\"}}\n{{\"problem\":\"b\"}}");
@@ -245,7 +245,7 @@ fn started(runs: &Path, dataset: &Path, resume: Option<&Path>, ended: usize) -> 
         std::thread::sleep(Duration::from_millis(5));
         let Some(run) = std::fs::read_dir(runs).ok().and_then(|mut entries| entries.next()) else { continue };
         let run = run.unwrap().path();
-        if run.join("journal/run.json").is_file() && dealt_with(&run).len() >= ended {
+        if run.join("journal/run.json").is_file() && requests_by_query(&run).len() >= ended {
             return (child, run);
         }
     }
@@ -263,7 +263,7 @@ fn a_run_that_is_killed_three_times_is_resumed_and_loses_nothing() {
         let (mut child, run) = started(&runs, &dataset, resume.as_deref(), ended);
         child.kill().unwrap();
         child.wait().unwrap();
-        let done = dealt_with(&run);
+        let done = requests_by_query(&run);
         assert!(done.len() >= before && done.len() < QUERIES, "{} of {QUERIES}", done.len());
         assert!(done.values().all(|&count| count == 1));
         assert!(!run.join("summary.json").exists(), "the run was killed before it closed");
@@ -282,11 +282,11 @@ fn a_run_that_is_killed_three_times_is_resumed_and_loses_nothing() {
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&summary["total_queries"], &summary["complete"]), (&QUERIES.into(), &true.into()));
     assert_eq!(summary["sessions"], 4);
-    // small has 548 of 600 right, over and over.
+    // The model small answers 548 of the 600 problems correctly; the dataset repeats them five times.
     assert_eq!(summary["accuracy"]["correct"], 5 * 548);
-    let done = dealt_with(&run);
+    let done = requests_by_query(&run);
     assert_eq!(done.len(), QUERIES);
-    assert!(done.values().all(|&count| count == 1), "none twice");
+    assert!(done.values().all(|&count| count == 1), "a query was sent twice");
 
     std::fs::write(&dataset, "{\"problem\":\"another\"}\n").unwrap();
     let resume = ["profile", "--resume", run.to_str().unwrap()];
@@ -306,13 +306,13 @@ fn an_interrupted_run_keeps_its_data() {
     let queries = summary["total_queries"].as_u64().unwrap();
     assert!((50..20_000).contains(&queries), "{queries}");
     assert_eq!((&summary["closing"], &summary["complete"]), (&"interrupted".into(), &false.into()));
-    assert_eq!(dealt_with(&run).len() as u64, queries);
+    assert_eq!(requests_by_query(&run).len() as u64, queries);
     assert!(run.join("requests.parquet").is_file());
 }
 
 /// A second run in the same folder would mix two journals.
 #[test]
-fn a_run_in_progress_is_left_alone() {
+fn a_run_in_progress_cannot_be_resumed_or_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let dataset = long_dataset(folder.path(), 20_000);
     let runs = folder.path().join("runs");
@@ -343,6 +343,6 @@ fn secrets_are_neither_stored_nor_shown() {
         ])
         .output()
         .unwrap();
-    assert_eq!(output.status.code(), Some(2), "the embedded client has none of these");
+    assert_eq!(output.status.code(), Some(2), "the embedded client takes none of these options");
     assert!(!stderr(&output).contains("hunter2hunter2"), "{}", stderr(&output));
 }

@@ -33,7 +33,7 @@ fn is_anywhere(folder: &Path, text: &str) -> bool {
     })
 }
 
-/// A server of one answer to whatever comes; what came is told.
+/// Starts a server that sends the same answer to every request; the channel gets the head of each request.
 fn listen(answer: String) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -47,7 +47,7 @@ fn listen(answer: String) -> (String, mpsc::Receiver<String>) {
     (address, receiver)
 }
 
-/// The head of a request; its body is read, too.
+/// The head of a request. Also reads the body.
 fn head(stream: &TcpStream) -> String {
     let mut reader = BufReader::new(stream);
     let mut head = String::new();
@@ -66,15 +66,15 @@ fn a_run_needs_only_the_address_of_the_server() {
     let folder = tempfile::tempdir().unwrap();
     for client in ["openai", "ollama"] {
         let base = format!("{}/v1/", server.address());
-        let (code, summary, said) = run(
+        let (code, summary, messages) = run(
             folder.path(),
             &["--client", client, "--base-url", &base, "-n", "5", "-c", "2", "--grader", "none", "--name", client],
         );
-        assert_eq!(code, 0, "{said}");
+        assert_eq!(code, 0, "{messages}");
         assert_eq!(
             (&summary["model"], &summary["total_queries"]),
             (&Value::from("org/m:1b"), &Value::from(5)),
-            "{said}"
+            "{messages}"
         );
         assert_eq!(summary["tokens"]["output"], 40);
         let source = if client == "openai" { "usage" } else { "native" };
@@ -83,16 +83,16 @@ fn a_run_needs_only_the_address_of_the_server() {
 }
 
 #[test]
-fn failures_are_counted_and_the_exit_code_says_so() {
+fn failures_are_counted_and_set_the_exit_code() {
     let server = Server::start(&["--fault", "truncated=1"]);
     let folder = tempfile::tempdir().unwrap();
-    let (code, summary, said) = run(folder.path(), &["--base-url", &server.address(), "--model", "m", "-n", "3"]);
-    assert_eq!((code, &summary["outcomes"]["failed"]["truncated"]), (3, &Value::from(3)), "{said}");
-    assert!(said.contains("3 requests failed: truncated"), "{said}");
+    let (code, summary, messages) = run(folder.path(), &["--base-url", &server.address(), "--model", "m", "-n", "3"]);
+    assert_eq!((code, &summary["outcomes"]["failed"]["truncated"]), (3, &Value::from(3)), "{messages}");
+    assert!(messages.contains("3 requests failed: truncated"), "{messages}");
 }
 
 #[test]
-fn a_parameter_does_not_stand_in_for_the_model() {
+fn the_model_cannot_be_set_with_param() {
     let server = Server::start(&["--model", "m"]);
     assert_fails(
         &["profile", "--base-url", &server.address(), "--param", "model=other"],
@@ -105,14 +105,14 @@ fn a_parameter_does_not_stand_in_for_the_model() {
 fn an_unreachable_server_is_reported_with_a_hint() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let address = format!("http://{free}");
-    let said = ["no server answers at http://127.0.0.1:", "(connection refused)", "ergo mock-server"];
-    assert_fails(&["profile", "--base-url", &address], 1, &said);
-    assert_fails(&["list", "models", "--client", "ollama", "--base-url", &address], 1, &said[..2]);
+    let expected = ["no server answers at http://127.0.0.1:", "(connection refused)", "ergo mock-server"];
+    assert_fails(&["profile", "--base-url", &address], 1, &expected);
+    assert_fails(&["list", "models", "--client", "ollama", "--base-url", &address], 1, &expected[..2]);
     assert_fails(&["profile", "--base-url", "ftp://h"], 2, &["is not a server address"]);
 }
 
 #[test]
-fn an_api_key_opens_the_server_and_is_stored_nowhere() {
+fn an_api_key_is_sent_and_never_stored() {
     let server = Server::start(&["--api-key", "MOCK_KEY", "--model", "m"]);
     assert_fails(&["profile", "--base-url", &server.address()], 1, &["401", "--api-key-env"]);
     let folder = tempfile::tempdir().unwrap();
@@ -127,17 +127,17 @@ fn an_api_key_opens_the_server_and_is_stored_nowhere() {
     for secret in [KEY, "Bearer"] {
         assert!(!is_anywhere(folder.path(), secret) && !stderr(&output).contains(secret), "{secret}");
     }
-    assert!(is_anywhere(folder.path(), "OUR_KEY"), "its name is kept, to go on with the run");
+    assert!(is_anywhere(folder.path(), "OUR_KEY"), "the name of the variable is stored, to resume the run");
     assert_fails(&["profile", "--base-url", "http://192.0.2.1", "--api-key-env", "PATH"], 2, &["plain HTTP", "https"]);
     assert_fails(
         &["profile", "--base-url", "https://h", "--api-key-env", "NO_SUCH_KEY"],
         2,
-        &["NO_SUCH_KEY", "not set"],
+        &["NO_SUCH_KEY", "unset or empty"],
     );
 }
 
 #[test]
-fn a_key_does_not_follow_a_redirect_to_another_origin() {
+fn a_key_is_not_sent_after_a_redirect_to_another_origin() {
     let (elsewhere, seen_elsewhere) =
         listen(String::from("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}"));
     let answer = format!(
@@ -145,16 +145,16 @@ fn a_key_does_not_follow_a_redirect_to_another_origin() {
     );
     let (here, seen_here) = listen(answer);
     let folder = tempfile::tempdir().unwrap();
-    let (code, _, said) =
+    let (code, _, messages) =
         run(folder.path(), &["--base-url", &here, "--model", "m", "-n", "1", "--api-key-env", "SERVER_KEY"]);
-    assert!(code == 1 && said.contains("307") && said.contains(&elsewhere), "{said}");
-    assert!(!said.contains(KEY));
-    assert!(seen_here.try_iter().any(|head| head.contains(KEY)), "it went where it was meant to go");
+    assert!(code == 1 && messages.contains("307") && messages.contains(&elsewhere), "{messages}");
+    assert!(!messages.contains(KEY));
+    assert!(seen_here.try_iter().any(|head| head.contains(KEY)), "the key is sent to the server");
     assert_eq!(seen_elsewhere.try_iter().count(), 0, "nothing is sent to another origin, with or without a key");
 }
 
 #[test]
-fn a_proxy_of_the_environment_is_used_but_not_for_this_machine() {
+fn a_proxy_from_the_environment_is_used_except_for_this_machine() {
     let (proxy, seen) =
         listen(String::from("HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"));
     let list = |base: &str| {

@@ -8,7 +8,7 @@ use ergometer_mock_server::{Delay, MockServer, RunningServer, Script};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use super::profile::{dealt_with, json, run_in};
+use super::profile::{json, requests_by_query, run_in};
 use super::{assert_fails, ergo, stderr, stdout};
 
 /// A server that ends with its test.
@@ -29,7 +29,7 @@ impl Served {
         self.runtime.block_on(self.server.stop());
     }
 
-    /// `ergo profile` against it.
+    /// The arguments of `ergo profile` for this server.
     fn arguments(&self, runs: &Path, more: &[&str]) -> Vec<String> {
         let mut arguments = vec![String::from("profile"), String::from("--base-url"), self.server.base_url()];
         arguments.extend(["--idle", "0s", "--grader", "none", "--output-dir"].map(String::from));
@@ -59,17 +59,17 @@ fn a_sweep_is_a_folder_of_complete_runs_and_one_table() {
     let served = Served::start(Duration::ZERO);
     let folder = tempfile::tempdir().unwrap();
     let output = served.profile(folder.path(), &["-n", "6", "-c", "1,3", "--name", "night"]);
-    let (shown, said) = (stdout(&output), stderr(&output));
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    let (shown, messages) = (stdout(&output), stderr(&output));
+    assert_eq!(output.status.code(), Some(0), "{messages}");
     let sweep = run_in(folder.path());
     let name = sweep.file_name().unwrap().to_str().unwrap();
     assert!(name.starts_with("sweep_") && name.ends_with("_builtin_night"), "{name}");
     assert_eq!(runs_of(&sweep), ["concurrency_1", "concurrency_3"]);
     for part in ["point 1 of 2  ·  concurrency 1", "point 2 of 2  ·  concurrency 3", "saved    "] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(messages.contains(part), "{part}: {messages}");
     }
     assert!(shown.contains("in flight") && shown.contains("highest tok/s at concurrency"), "{shown}");
-    assert!(!shown.contains("accuracy"), "the table of a run is not shown: {shown}");
+    assert!(!shown.contains("accuracy"), "the table of a single run is not printed: {shown}");
     let record = json(&sweep.join("sweep.json"));
     assert_eq!((&record["axis"], &record["complete"]), (&"concurrency".into(), &true.into()));
     for (point, concurrency) in [(0, 1), (1, 3)] {
@@ -92,18 +92,18 @@ fn a_sweep_is_a_folder_of_complete_runs_and_one_table() {
 }
 
 #[test]
-fn repeats_go_round_by_round_and_have_intervals() {
+fn repeats_run_in_rounds_and_have_intervals() {
     let served = Served::start(Duration::ZERO);
     let folder = tempfile::tempdir().unwrap();
     let output = served.profile(folder.path(), &["-n", "4", "-c", "1,3", "--repeat", "2", "--format", "csv"]);
-    let (shown, said) = (stdout(&output), stderr(&output));
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    let (shown, messages) = (stdout(&output), stderr(&output));
+    assert_eq!(output.status.code(), Some(0), "{messages}");
     let lines: Vec<&str> = shown.lines().collect();
     assert!(lines.len() == 3 && lines[0].starts_with("axis,value,runs,complete_runs,energy,requests_per_second,"));
     assert!(lines[1].starts_with("concurrency,1,2,2,") && lines[2].starts_with("concurrency,3,2,2,"), "{shown}");
-    let at = |text: &str| said.find(text).unwrap_or_else(|| panic!("{text}: {said}"));
+    let at = |text: &str| messages.find(text).unwrap_or_else(|| panic!("{text}: {messages}"));
     let second = at("point 2 of 2  ·  concurrency 3  ·  repeat 1 of 2");
-    assert!(second < at("point 1 of 2  ·  concurrency 1  ·  repeat 2 of 2"), "{said}");
+    assert!(second < at("point 1 of 2  ·  concurrency 1  ·  repeat 2 of 2"), "{messages}");
     let sweep = run_in(folder.path());
     let [one, three] = ["concurrency_1", "concurrency_3"].map(|point| [1, 2].map(|n| format!("{point}_repeat_{n}")));
     assert_eq!(runs_of(&sweep), [one, three].concat());
@@ -126,7 +126,7 @@ fn repeats_of_a_sweep_are_compared_and_have_a_curve() {
         output
     };
     let output = compared("json");
-    assert!(!stderr(&output).contains("each load was run once"), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("each load was run only once"), "{}", stderr(&output));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     let candidates = found["candidates"].as_array().unwrap();
     assert_eq!(candidates.len(), 2);
@@ -140,11 +140,11 @@ fn repeats_of_a_sweep_are_compared_and_have_a_curve() {
         let [low, value, high] = [&change["interval"]["low"], &change["value"], &change["interval"]["high"]]
             .map(|number| number.as_f64().unwrap());
         assert!(change["method"] == "welch" && low < value && value < high, "{change}");
-        // Two runs may vary so much that the baseline of a ratio might be zero; then that is told.
+        // Two runs may vary so much that the baseline of a ratio might be zero; then the reason says so.
         let rate = row("requests_per_second");
-        let told = rate["reason"].as_str().is_some_and(|reason| reason.contains("may be"));
+        let is_explained = rate["reason"].as_str().is_some_and(|reason| reason.contains("zero"));
         assert!(
-            rate["change"]["method"] == "fieller" && rate["change"]["interval"]["low"].is_number() || told,
+            rate["change"]["method"] == "fieller" && rate["change"]["interval"]["low"].is_number() || is_explained,
             "{rate}"
         );
     }
@@ -155,7 +155,7 @@ fn repeats_of_a_sweep_are_compared_and_have_a_curve() {
         assert!(speed["low"].as_f64().unwrap() <= speed["value"].as_f64().unwrap(), "{point}");
     }
 
-    // The same with figures that have a knee: what is gained from 1 to 2 in flight is paid for from 2 to 4.
+    // Figures with a knee: from 1 to 2 in flight throughput nearly doubles, from 2 to 4 mostly latency grows.
     let mut record = json(&sweep.join("sweep.json"));
     for (point, (speed, e2e)) in [(100.0, 100.0), (190.0, 105.0), (200.0, 300.0)].into_iter().enumerate() {
         let point = &mut record["points"][point];
@@ -171,7 +171,7 @@ fn repeats_of_a_sweep_are_compared_and_have_a_curve() {
 }
 
 #[test]
-fn deleted_runs_are_made_again_and_the_rest_is_kept() {
+fn resuming_repeats_only_deleted_runs() {
     let served = Served::start(Duration::ZERO);
     let folder = tempfile::tempdir().unwrap();
     let output = served.profile(folder.path(), &["-n", "3", "--repeat", "3", "--header", "X-Api-Key: hunter2"]);
@@ -188,14 +188,14 @@ fn deleted_runs_are_made_again_and_the_rest_is_kept() {
     let record: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&record["complete"], &record["points"][0]["figures"]["ttft_p50_ms"]["n"]), (&true.into(), &3.into()));
     assert_eq!(record, json(&sweep.join("sweep.json")));
-    assert_eq!([kept(1), kept(3)], before, "complete runs are left as they are");
+    assert_eq!([kept(1), kept(3)], before, "complete runs are unchanged");
 
     std::fs::remove_dir_all(sweep.join("concurrency_1_repeat_3")).unwrap();
     served.stop();
     let output = ergo().args(given).arg(&sweep).output().unwrap();
-    let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("no server answers") && said.contains("--resume"), "{said}");
+    let messages = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{messages}");
+    assert!(messages.contains("no server answers") && messages.contains("--resume"), "{messages}");
     assert!(stdout(&output).contains("2 of 3 runs"), "what is there is shown: {}", stdout(&output));
     assert_eq!(runs_of(&sweep), ["concurrency_1_repeat_1", "concurrency_1_repeat_2"]);
 }
@@ -209,12 +209,12 @@ fn an_interrupted_sweep_keeps_its_data_and_is_resumed() {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(120);
     let run = loop {
-        assert!(Instant::now() < deadline, "no request ever ended");
+        assert!(Instant::now() < deadline, "no request ended in time");
         std::thread::sleep(Duration::from_millis(5));
         let sweep = std::fs::read_dir(folder.path()).unwrap().next();
         let run: Option<PathBuf> = sweep.map(|sweep| sweep.unwrap().path().join("concurrency_2"));
         match run.filter(|run| run.join("journal/run.json").is_file()) {
-            Some(run) if dealt_with(&run).len() >= 5 => break run,
+            Some(run) if requests_by_query(&run).len() >= 5 => break run,
             _ => {}
         }
     };
@@ -234,13 +234,13 @@ fn an_interrupted_sweep_keeps_its_data_and_is_resumed() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let record: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(record["complete"], true);
-    let done = dealt_with(&run);
+    let done = requests_by_query(&run);
     assert!(done.len() == 200 && done.values().all(|&count| count == 1), "none twice");
     assert_eq!(json(&run.join("summary.json"))["sessions"], 2);
 }
 
 #[test]
-fn a_sweep_is_replaced_as_a_whole_and_only_by_one_with_a_run() {
+fn a_sweep_is_replaced_as_a_whole_after_the_first_new_run() {
     let served = Served::start(Duration::ZERO);
     let folder = tempfile::tempdir().unwrap();
     let make = |more: &[&str]| served.profile(folder.path(), &[&["-n", "2", "--overwrite"], more].concat());
@@ -248,10 +248,10 @@ fn a_sweep_is_replaced_as_a_whole_and_only_by_one_with_a_run() {
     let sweep = run_in(folder.path());
     let output = make(&["-c", "1,2", "--duration", "0s"]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    assert_eq!(runs_of(&sweep), ["concurrency_1", "concurrency_2"], "without a run nothing is replaced");
+    assert_eq!(runs_of(&sweep), ["concurrency_1", "concurrency_2"], "the old sweep stays until the new one has a run");
     let output = make(&["-c", "3,4"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert_eq!(run_in(folder.path()), sweep, "nothing is left beside it");
+    assert_eq!(run_in(folder.path()), sweep, "no temporary folder is left");
     assert_eq!(runs_of(&sweep), ["concurrency_3", "concurrency_4"]);
     let summary = json(&sweep.join("concurrency_3/summary.json"));
     assert_eq!(summary["output_dir"], sweep.join("concurrency_3").to_str().unwrap());

@@ -13,15 +13,15 @@ fn trace(name: &str) -> String {
     folder.join(name).to_string_lossy().into_owned()
 }
 
-/// What a command says, with its exit code checked.
-fn said(arguments: &[&str]) -> (String, String) {
+/// The stdout and stderr of a command that succeeds.
+fn output_of(arguments: &[&str]) -> (String, String) {
     let output = ergo().arg("trace").args(arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
     (stdout(&output), stderr(&output))
 }
 
 fn json(arguments: &[&str]) -> Value {
-    let (text, _) = said(&[arguments, &["--format", "json"]].concat());
+    let (text, _) = output_of(&[arguments, &["--format", "json"]].concat());
     serde_json::from_str(&text).unwrap()
 }
 
@@ -38,7 +38,7 @@ fn text<'a>(row: &'a Value, key: &str) -> &'a str {
 }
 
 #[test]
-fn tables_are_as_people_read_them() {
+fn tables_match_the_snapshot() {
     let mut seen = String::new();
     for (columns, command, name) in [
         ("100", "summary", "gpu_infer_20.xplane.pb"),
@@ -120,12 +120,12 @@ fn steps_come_from_annotations() {
     let of = |row: &Value| (number(row, "step"), number(row, "events"), number(row, "executions"));
     assert_eq!(steps.iter().map(of).collect::<Vec<_>>(), [(0, 365, 1), (1, 365, 1), (2, 365, 1)]);
     assert!(steps.iter().all(|step| text(step, "found_by") == "annotation" && text(step, "name") == "train"));
-    let (table, _) = said(&["steps", &trace("gpu_autotune.xplane.pb")]);
+    let (table, _) = output_of(&["steps", &trace("gpu_autotune.xplane.pb")]);
     assert!(table.contains("no step annotations") && table.contains("8 of 55 events"), "{table}");
 }
 
 #[test]
-fn rows_hold_together() {
+fn rows_are_consistent() {
     let file = trace("gpu_autotune.xplane.pb");
     for (command, key) in [("ops", "op"), ("kernels", "kernel")] {
         let rows = rows(&[command, &file]);
@@ -171,19 +171,19 @@ fn filters_order_and_top_apply() {
     assert!(host.iter().all(|row| text(row, "plane") == "/host:CPU"));
     let both = rows(&["events", &file, "--device", "gpu:0,host"]);
     assert_eq!(both.len(), rows(&["events", &file]).len());
-    let (table, _) = said(&["ops", &file, "--top", "2"]);
+    let (table, _) = output_of(&["ops", &file, "--top", "2"]);
     assert!(table.contains("… and 8 more: --top 0 prints all"), "{table}");
     let module = |command: &str| rows(&[command, &file, "--module", "fn_3"]);
     assert!(module("ops").iter().chain(&module("executions")).all(|row| text(row, "module") == "jit_autotune_fn_3"));
     assert_eq!((module("ops").len(), module("executions").len()), (2, 5));
     let copies = rows(&["kernels", &file, "--class", "memcpy", "--sort", "share"]);
     assert!(!copies.is_empty() && copies.iter().all(|row| text(row, "class") == "memcpy"), "{copies:?}");
-    let (shown, note) = said(&["summary", &file, "--device", "cpu"]);
+    let (shown, note) = output_of(&["summary", &file, "--device", "cpu"]);
     assert!(note.contains("no matching device has events; the devices with events are /device:GPU:0"), "{note}");
     assert!(!shown.contains("note"), "{shown}");
-    let (shown, _) = said(&["summary", &file, "--prefix", "jit_autotune_fn_0"]);
+    let (shown, _) = output_of(&["summary", &file, "--prefix", "jit_autotune_fn_0"]);
     assert!(shown.contains("20 executions of 4 modules") && shown.contains("note  the filter applies"), "{shown}");
-    let (table, note) = said(&["ops", &file, "--prefix", "nothing_like_it"]);
+    let (table, note) = output_of(&["ops", &file, "--prefix", "nothing_like_it"]);
     assert_eq!(table, "");
     assert!(note.contains("no ops match the filter"), "{note}");
 }
@@ -192,7 +192,7 @@ fn filters_order_and_top_apply() {
 fn csv_has_the_same_figures_as_json() {
     for command in ["ops", "modules", "executions", "steps", "gaps", "scopes"] {
         let file = trace("gpu_autotune.xplane.pb");
-        let (csv, _) = said(&[command, &file, "--format", "csv"]);
+        let (csv, _) = output_of(&[command, &file, "--format", "csv"]);
         let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
         let head = lines.next().unwrap();
         let json = rows(&[command, &file]);
@@ -204,7 +204,7 @@ fn csv_has_the_same_figures_as_json() {
             assert_eq!(line[busy].parse::<i64>().unwrap(), number(row, head[busy]), "{command}");
         }
     }
-    let (csv, _) = said(&["summary", &trace("gpu_autotune.xplane.pb"), "--format", "csv"]);
+    let (csv, _) = output_of(&["summary", &trace("gpu_autotune.xplane.pb"), "--format", "csv"]);
     assert!(csv.starts_with("plane,host,line,line_id,events,"), "{csv}");
     assert!(csv.lines().any(|line| line.starts_with("/device:GPU:0,") && line.contains(",,,55,")), "{csv}");
 }
@@ -212,7 +212,7 @@ fn csv_has_the_same_figures_as_json() {
 #[test]
 fn events_are_printed_with_all_values() {
     let file = trace("gpu_autotune.xplane.pb");
-    let (lines, _) = said(&["cat", &file]);
+    let (lines, _) = output_of(&["cat", &file]);
     let events: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(events.len(), 781);
     let device: Vec<&Value> = events.iter().filter(|event| text(event, "plane") == "/device:GPU:0").collect();
@@ -224,7 +224,7 @@ fn events_are_printed_with_all_values() {
     let stats = &first["stats"];
     assert_eq!((number(stats, "scope_range_id"), text(stats, "hlo_op")), (281_474_976_710_658, "gemm_fusion_dot"));
     assert_eq!(stats["theoretical_occupancy_pct"], 25.0);
-    let (few, _) = said(&["cat", &file, "--device", "gpu", "--prefix", "loop_", "--top", "3", "--metadata"]);
+    let (few, _) = output_of(&["cat", &file, "--device", "gpu", "--prefix", "loop_", "--top", "3", "--metadata"]);
     assert_eq!(few.lines().count(), 3);
     assert!(few.lines().all(|line| line.contains("\"name\":\"loop_") && line.contains("\"kind_stats\":{")), "{few}");
 }
@@ -239,7 +239,7 @@ fn compressed_piped_and_several_files_are_read() {
     writer.finish().unwrap();
     let expected = rows(&["ops", &plain]);
     assert_eq!(rows(&["ops", packed.to_str().unwrap()]), expected);
-    assert_eq!(rows(&["ops", folder.path().to_str().unwrap()]), expected, "a folder is what is in it");
+    assert_eq!(rows(&["ops", folder.path().to_str().unwrap()]), expected, "a folder is read as the files in it");
     let piped = ergo().args(["trace", "ops", "-", "--format", "json"]).write_stdin(bytes).output().unwrap();
     assert_eq!(serde_json::from_slice::<Vec<Value>>(&piped.stdout).unwrap(), expected);
     let two = json(&["summary", &plain, &trace("gpu_infer_20.xplane.pb")]);
@@ -262,7 +262,7 @@ fn truncated_traces_are_reported_or_read_with_lenient() {
     fs::write(&cut, &whole[..whole.len() * 9 / 10]).unwrap();
     let cut = cut.to_str().unwrap();
     assert_fails(&["trace", "summary", cut], 1, &["cut.xplane.pb is damaged", "hint: ", "--lenient"]);
-    let (text, warnings) = said(&["summary", cut, "--lenient", "--format", "json"]);
+    let (text, warnings) = output_of(&["summary", cut, "--lenient", "--format", "json"]);
     let summary: Value = serde_json::from_str(&text).unwrap();
     assert!(warnings.contains("warning: ") && warnings.contains("skipped 25 damaged bytes"), "{warnings}");
     assert!(!summary["warnings"].as_array().unwrap().is_empty());

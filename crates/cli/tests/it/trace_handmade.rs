@@ -48,7 +48,11 @@ fn devices_of_one_plane_are_separated() {
     assert_eq!(ops.iter().map(of).collect::<Vec<_>>(), expected);
     assert!(ops.iter().all(|row| row["plane"] == "/host:CPU"));
     let first = rows(&["kernels", "--top", "1"], &bytes);
-    assert_eq!(first.iter().map(of).collect::<Vec<_>>(), [expected[0].clone(), expected[2].clone()], "one of each");
+    assert_eq!(
+        first.iter().map(of).collect::<Vec<_>>(),
+        [expected[0].clone(), expected[2].clone()],
+        "one row per device"
+    );
     let table = stdout(&piped(&["kernels", "--top", "2"], bytes.clone()));
     assert!(table.contains("/host:CPU#0") && table.contains("/host:CPU#1") && table.contains("and 1 more"), "{table}");
     assert_eq!(rows(&["modules", "--device", "cpu#1"], &bytes)[0]["events"], 3);
@@ -69,7 +73,7 @@ fn devices_of_one_plane_are_separated() {
 }
 
 #[test]
-fn steps_are_busy_no_longer_than_they_last() {
+fn steps_are_not_busy_longer_than_their_duration() {
     let bytes = space(&[("a", 0, 10, 0), ("b", 20, 30, 0), ("c", 100, 5, 0)], "");
     for step in rows(&["steps"], &bytes) {
         let time = |key: &str| step[key].as_i64().unwrap();
@@ -97,7 +101,7 @@ fn control_characters_are_escaped() {
         "{}",
         stderr(&output)
     );
-    assert_eq!(rows(&["kernels"], &bytes)[0]["name"], name, "data is as it is");
+    assert_eq!(rows(&["kernels"], &bytes)[0]["name"], name, "JSON has the name unescaped");
 }
 
 #[test]
@@ -105,10 +109,10 @@ fn warnings_are_printed_in_every_format() {
     let bytes = space(&[("a", 0, 10, 0)], "dropped 7 events");
     for command in ["summary", "ops", "modules", "executions", "steps", "gaps", "scopes", "functions"] {
         for format in ["table", "json", "csv"] {
-            let told = stderr(&piped(&[command, "--format", format], bytes.clone()));
+            let messages = stderr(&piped(&[command, "--format", format], bytes.clone()));
             assert!(
-                told.contains("warning: the profiler reported a warning: dropped 7 events"),
-                "{command} {format}: {told}"
+                messages.contains("warning: the profiler reported a warning: dropped 7 events"),
+                "{command} {format}: {messages}"
             );
         }
     }

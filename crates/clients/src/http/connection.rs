@@ -18,7 +18,7 @@ use reqwest::{Client, Response};
 use serde::{Deserialize, Serialize};
 use url::{Position, Url};
 
-use super::lanes::{self, Answer, Lanes};
+use super::pool::{self, Answer, ConnectionPool};
 use super::{AddressError, BaseUrl, Stage, request_error, secrets, status_error, tls};
 use crate::redact::{REDACTED, redact_url};
 use crate::{ClientError, ConnectOutcome, ConnectionUse, Connections, FailureKind, Locality, Protocol, RequestError};
@@ -130,7 +130,7 @@ pub struct Connection {
     /// Values that are sent and must not appear in errors.
     secrets: Arc<[String]>,
     /// Connections of timed requests.
-    lanes: Arc<Lanes>,
+    pool: Arc<ConnectionPool>,
     /// Headers of timed requests.
     headers: HeaderMap,
     /// The client of requests that are not timed. Each opens a new connection.
@@ -169,7 +169,7 @@ impl Connection {
         // A compressed stream is held back until a block is full, which would falsify arrival times.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         headers.insert(USER_AGENT, HeaderValue::from_static(concat!("ergometer/", env!("CARGO_PKG_VERSION"))));
-        let tls = tls::config(network, lanes::is_encrypted(&base))?;
+        let tls = tls::config(network, pool::is_encrypted(&base))?;
         let mut builder = Client::builder()
             .default_headers(headers.clone())
             .connect_timeout(Timeouts::duration(network.timeouts.connect_s))
@@ -183,12 +183,12 @@ impl Connection {
             builder = builder.no_proxy();
         }
         let asking = builder.build().map_err(|error| HttpError::Setup(error.to_string().into()))?;
-        let lanes = Lanes::new(&base, network, &tls)?;
+        let pool = ConnectionPool::new(&base, network, &tls)?;
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let accepted = HeaderValue::from_static("text/event-stream, application/json, application/x-ndjson");
         headers.insert(ACCEPT, accepted);
-        let secrets = secrets::values(given.values().chain(lanes.proxy_authorization()));
-        if let Some(auth) = lanes.proxy_authorization() {
+        let secrets = secrets::values(given.values().chain(pool.proxy_authorization()));
+        if let Some(auth) = pool.proxy_authorization() {
             headers.insert(PROXY_AUTHORIZATION, auth.clone());
         }
         if network.protocol == Protocol::Http1 {
@@ -197,7 +197,7 @@ impl Connection {
             let host = HeaderValue::from_str(&host).map_err(invalid)?;
             headers.insert(HOST, host);
         }
-        Ok(Self { lanes: Arc::new(lanes), headers, asking, timeouts: network.timeouts, secrets, base })
+        Ok(Self { pool: Arc::new(pool), headers, asking, timeouts: network.timeouts, secrets, base })
     }
 
     /// The address.
@@ -214,18 +214,18 @@ impl Connection {
 
     /// Opens connections for `count` requests that are about to be sent together.
     pub(crate) async fn connect(&self, count: u32) -> ConnectOutcome {
-        self.lanes.connect(count as usize).await
+        self.pool.connect(count as usize).await
     }
 
     /// Counts of the connections of timed requests so far.
     #[must_use]
     pub fn connections(&self) -> Connections {
-        self.lanes.connections()
+        self.pool.connections()
     }
 
     /// Closes idle connections.
     pub(crate) fn close(&self) {
-        self.lanes.close();
+        self.pool.close();
     }
 
     /// Prepares a URL for many requests.
@@ -235,7 +235,7 @@ impl Connection {
         };
         let url = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
         // A forwarding proxy needs the whole URL, and so does hyper for HTTP/2.
-        let is_whole = self.lanes.is_forwarded() || !self.headers.contains_key(HOST);
+        let is_whole = self.pool.is_forwarded() || !self.headers.contains_key(HOST);
         let text =
             if is_whole { &url[..Position::AfterQuery] } else { &url[Position::BeforePath..Position::AfterQuery] };
         let uri = text.parse().map_err(|error: http::uri::InvalidUri| wrong(error.to_string()))?;
@@ -266,14 +266,14 @@ impl Connection {
         let mut moved: Option<Target> = None;
         for _ in 0..MOST_REDIRECTS {
             let there = moved.as_ref().unwrap_or(target);
-            let answer = self.lanes.send(request(there, headers.clone(), body.clone()), connection_use).await?;
+            let answer = self.pool.send(request(there, headers.clone(), body.clone()), connection_use).await?;
             match self.moved(there, &answer) {
                 Some(next) => moved = Some(next),
                 None => return Ok(answer),
             }
         }
         let there = moved.as_ref().unwrap_or(target);
-        self.lanes.send(request(there, headers, body), connection_use).await
+        self.pool.send(request(there, headers, body), connection_use).await
     }
 
     /// The target of a redirect, if it has the same origin: another origin must not see the key or the prompt. Other
@@ -302,17 +302,6 @@ impl Connection {
                     " needs no server"
                 );
                 ClientError::Unreachable(Message::new(format!("no server answers at {root} ({cause})")).with_hint(hint))
-            }
-            FailureKind::Tls => {
-                let trust = hint!(
-                    "trust the certificates of a file with ",
-                    option("ca").value("FILE"),
-                    " or any certificate with ",
-                    option("insecure"),
-                    ", or use http://"
-                );
-                let hint = error.hint.map_or(trust.clone(), |hint| hint.and(trust));
-                ClientError::Unavailable(Message::new(format!("{root}: {}", error.cause)).with_hint(hint))
             }
             _ => ClientError::Unavailable(error.to_message().at(root)),
         }

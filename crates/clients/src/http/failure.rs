@@ -45,8 +45,8 @@ pub(crate) fn failure(error: &(dyn Error + 'static), stage: Stage) -> RequestErr
     let mut of_system = causes(error).filter_map(|error| error.downcast_ref::<io::Error>());
     if let Some(error) = find::<rustls::Error>(error) {
         let (cause, hint) = tls_cause(error);
-        let cause = format!("no trusted connection: {cause}");
-        return RequestError { hint, ..RequestError::new(FailureKind::Tls, cause) };
+        let cause = format!("no TLS connection: {cause}");
+        return RequestError { hint: Some(hint), ..RequestError::new(FailureKind::Tls, cause) };
     }
     if stage == Stage::Connect {
         let timeout = |error: &io::Error| (error.kind() == io::ErrorKind::TimedOut).then(timed_out);
@@ -56,7 +56,7 @@ pub(crate) fn failure(error: &(dyn Error + 'static), stage: Stage) -> RequestErr
     }
     let (kind, what) = match stage {
         Stage::Connect => (FailureKind::Connect, "no connection"),
-        Stage::Body => (FailureKind::Truncated, "the answer broke off"),
+        Stage::Body => (FailureKind::Truncated, "the answer is incomplete"),
         Stage::Head if find::<hyper::Error>(error).is_some_and(hyper::Error::is_parse) => {
             (FailureKind::Malformed, "the answer is not HTTP")
         }
@@ -103,26 +103,34 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
 }
 
 /// What is wrong with a certificate or a handshake, and what to do about it.
-fn tls_cause(error: &rustls::Error) -> (String, Option<Hint>) {
+fn tls_cause(error: &rustls::Error) -> (String, Hint) {
     use rustls::CertificateError as Certificate;
+    let trust = hint!(
+        "trust the certificates of a file with ",
+        option("ca").value("FILE"),
+        " or any certificate with ",
+        option("insecure"),
+        ", or use http://"
+    );
     match error {
         // The error of the last trust anchor is reported, which often only says that its key is of another type.
         rustls::Error::InvalidCertificate(
             Certificate::UnknownIssuer
             | Certificate::BadSignature
             | Certificate::UnsupportedSignatureAlgorithmForPublicKeyContext { .. },
-        ) => (String::from("the server's certificate is not signed by a trusted authority"), None),
-        rustls::Error::InvalidCertificate(Certificate::Other(_)) => (
-            format!("the server's certificate is not valid for a server ({error})"),
-            Some(Hint::text(
+        ) => (String::from("the server's certificate is not signed by a trusted authority"), trust),
+        rustls::Error::InvalidCertificate(Certificate::Other(_)) => {
+            let create = Hint::text(
                 "create a self-signed certificate with `openssl req -x509 … -addext basicConstraints=critical,CA:FALSE`",
-            )),
-        ),
+            );
+            (format!("the server's certificate is not valid for a server ({error})"), create.and(trust))
+        }
+        // A certificate does not help a server without TLS.
         rustls::Error::InvalidMessage(_) => {
             let hint = hint!("if the server uses plain HTTP, pass ", option("base-url"), " with http://");
-            (String::from("the server does not speak TLS"), Some(hint))
+            (String::from("the server does not speak TLS"), hint)
         }
-        other => (other.to_string(), None),
+        other => (other.to_string(), trust),
     }
 }
 

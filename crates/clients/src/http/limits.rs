@@ -1,7 +1,7 @@
 //! Limits of this machine: open files, and local ports for connections to one address.
 
-/// Raises the limit of open files to the maximum of this process, and returns it; `None` if the system has no such limit.
-/// Each connection is an open file, and 1024 is a usual limit.
+/// Raises the limit of open files to the maximum of this process, and returns it; `None` if the system has no such
+/// limit. Each connection is an open file, and 1024 is a usual limit.
 #[cfg(unix)]
 #[must_use]
 pub fn raise_descriptor_limit() -> Option<u64> {
@@ -30,8 +30,8 @@ pub fn raise_descriptor_limit() -> Option<u64> {
     None
 }
 
-/// The number of local ports for connections to one address, which limits how many can be open at once, including those that
-/// were just closed. `None` if the system does not report it.
+/// The number of local ports for connections to one address, which limits how many can be open at once, including those
+/// that were just closed. `None` if the system does not report it.
 #[must_use]
 pub fn ports() -> Option<u64> {
     range(&std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?)

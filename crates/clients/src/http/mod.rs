@@ -5,8 +5,8 @@
 mod address;
 mod connection;
 mod failure;
-mod lanes;
 mod limits;
+mod pool;
 mod secrets;
 mod tls;
 
@@ -14,5 +14,5 @@ pub use address::{AddressError, BaseUrl};
 pub(crate) use connection::Target;
 pub use connection::{Connection, HttpError, Network, Timeouts};
 pub(crate) use failure::{Stage, error_message, failure, message, request_error, status_error, timed_out};
-pub(crate) use lanes::Answer;
 pub use limits::{ports, raise_descriptor_limit};
+pub(crate) use pool::Answer;

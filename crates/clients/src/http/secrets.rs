@@ -38,7 +38,7 @@ pub(super) fn headers(base: &BaseUrl, lines: &[String], api_key_env: Option<&str
             let is_name = variable.len() <= 40
                 && variable.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
             HttpError::Key(if is_name {
-                let text = format!("the environment variable {variable} is not set or empty");
+                let text = format!("the environment variable {variable} is unset or empty");
                 let export = format!("run `export {variable}=…`, or name another variable with ");
                 Message::new(text).with_hint(hint!(export, option("api-key-env")))
             } else {
@@ -115,9 +115,7 @@ mod tests {
             let error = try_headers("http://localhost", &[wrong], None).unwrap_err();
             assert!(error.contains("header") && !error.contains("hunter2"), "{error}");
         }
-        assert!(
-            try_headers("http://localhost", &[], Some("ERGOMETER_NO_SUCH_KEY")).unwrap_err().contains("is not set")
-        );
+        assert!(try_headers("http://localhost", &[], Some("ERGOMETER_NO_SUCH_KEY")).unwrap_err().contains("is unset"));
         let pasted = try_headers("http://localhost", &[], Some("sk-hunter2")).unwrap_err();
         assert!(pasted.contains("not the key") && !pasted.contains("hunter2"), "{pasted}");
         assert!(

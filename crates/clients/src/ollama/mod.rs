@@ -1,4 +1,4 @@
-//! The client for Ollama by its native API, which tells its own durations and counts.
+//! The client for the native API of Ollama, which reports durations and token counts.
 
 mod reader;
 
@@ -18,22 +18,20 @@ use super::{
 
 pub(super) const INFO: ClientInfo = ClientInfo {
     id: "ollama",
-    description: "Ollama by its native API, with its own durations and counts",
+    description: "the native API of Ollama, which reports durations and token counts",
     parameters: &[("endpoint", "chat (default) or generate")],
     request_parameters: &[
-        (
-            "temperature",
-            "sampling, as are top_k, top_p, min_p, repeat_penalty; any other option of the model goes the same way",
-        ),
-        ("think", "true or false, or how much: whether the model reasons first"),
-        ("keep_alive", "how long the model stays loaded, such as 5m; format, raw, template and tools go the same way"),
+        ("temperature", "sampling temperature; the default depends on the model"),
+        ("think", "reasoning before the answer: true, false, or a level"),
+        ("keep_alive", "how long the model stays loaded, such as 5m"),
+        ("NAME", "any other model option (top_k, top_p, min_p, repeat_penalty, …), or format, raw, template or tools"),
     ],
 };
 
-/// Where Ollama listens.
+/// The default address of Ollama.
 const DEFAULT_ADDRESS: &str = "http://127.0.0.1:11434";
 
-/// Fields of a request; all others are options of the model.
+/// Request fields; all other parameters are options of the model.
 const FIELDS: [&str; 8] = ["format", "images", "keep_alive", "raw", "suffix", "template", "think", "tools"];
 
 /// The client.
@@ -63,7 +61,7 @@ impl Ollama {
             }
         };
         let mut spec = spec.clone();
-        // As its documentation writes it.
+        // The documentation of Ollama writes the address with `/api`.
         let bare = spec.base_url.as_deref().map(|url| url.trim_end_matches('/').trim_end_matches("/api").to_owned());
         spec.base_url = bare;
         let connection = spec.connection(DEFAULT_ADDRESS)?;
@@ -146,7 +144,7 @@ struct Show {
 }
 
 impl Show {
-    /// The number whose name ends like this: the names begin with the architecture's.
+    /// The number whose name has this ending; names start with the architecture, such as `llama.`.
     fn number(&self, ending: &str) -> Option<u64> {
         self.model_info.iter().find(|(name, _)| name.ends_with(ending)).and_then(|(_, value)| value.as_u64())
     }
@@ -240,7 +238,7 @@ mod tests {
     use crate::EarlierTurn;
 
     #[test]
-    fn options_of_the_model_stand_apart_from_fields_of_the_request() {
+    fn model_options_are_separate_from_request_fields() {
         let spec = ClientSpec { id: String::from("ollama"), model: String::from("m:1b"), ..ClientSpec::default() };
         let client = Ollama::new(&spec).unwrap();
         let parameters = json!({"temperature": 0.5, "think": false});
@@ -266,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_before_stands_before() {
+    fn earlier_turns_come_first() {
         let mut spec = ClientSpec { id: String::from("ollama"), model: String::from("m"), ..ClientSpec::default() };
         let common = RequestOptions::default();
         let before = [EarlierTurn { problem: String::from("a"), answer: String::from("b") }];
@@ -283,7 +281,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_without_an_end_is_refused() {
+    async fn ignore_eos_is_rejected() {
         let spec = ClientSpec { id: String::from("ollama"), model: String::from("m"), ..ClientSpec::default() };
         let common = RequestOptions { ignore_eos: true, ..RequestOptions::default() };
         let error = Ollama::new(&spec).unwrap().prepare(&common).await.unwrap_err();

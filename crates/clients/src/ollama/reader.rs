@@ -1,4 +1,4 @@
-//! Lines of JSON, one object each, the last with `done` and what it all took.
+//! Parses lines of JSON, one object each; the last has `done`, durations and token counts.
 
 use ergometer_units::{Seconds, Timestamp};
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use crate::reading::{Progress, Reader, excerpt};
 use crate::stream::{LONGEST, Lines};
 use crate::{ChunkKind, FailureKind, RequestError, ServerTimes, TokenSource, Transcript, Usage};
 
-/// Reads an answer.
+/// Reads an answer of Ollama.
 pub(crate) struct OllamaReader {
     lines: Lines,
     is_done: bool,
@@ -84,7 +84,7 @@ impl Reader for OllamaReader {
     }
 
     fn finish(mut self, at: Timestamp, transcript: &mut Transcript) -> Result<(), RequestError> {
-        // The last line of an answer may have no end.
+        // The last line of an answer may have no line break.
         self.is_done |= take_line(self.lines.rest(), at, transcript).map_err(|error| match error.kind {
             FailureKind::Malformed => RequestError::new(FailureKind::Truncated, error.cause),
             _ => error,
@@ -96,13 +96,13 @@ impl Reader for OllamaReader {
     }
 }
 
-/// Takes in one object; whether it is the last.
+/// Adds one object to the transcript, and returns whether it is the last.
 fn take_line(line: &[u8], at: Timestamp, transcript: &mut Transcript) -> Result<bool, RequestError> {
     if line.trim_ascii().is_empty() {
         return Ok(false);
     }
     let line: Line = serde_json::from_slice(line).map_err(|error| {
-        let cause = format!("a line of the answer is not what it should be ({error}): {}", excerpt(line));
+        let cause = format!("a line of the answer cannot be parsed ({error}): {}", excerpt(line));
         RequestError::new(FailureKind::Malformed, cause)
     })?;
     if let Some(error) = line.error {
@@ -129,7 +129,7 @@ fn take_line(line: &[u8], at: Timestamp, transcript: &mut Transcript) -> Result<
             output: time(line.eval_duration),
             total: time(line.total_duration),
         };
-        // Some versions leave the prompt out where it is in their cache: then it was not counted.
+        // Some versions omit the count of a cached prompt; then there is no usage.
         if let (Some(input), Some(output)) = (line.prompt_eval_count, line.eval_count) {
             transcript.count(Usage { input, output, source: TokenSource::Native });
         }
@@ -164,14 +164,14 @@ mod tests {
         assert_eq!(result, Ok(()));
         assert_eq!((transcript.text.as_str(), transcript.reasoning.as_str()), ("four", "hm"));
         let times: Vec<i64> = transcript.chunks.iter().map(|chunk| chunk.at.nanos_since_epoch()).collect();
-        assert_eq!(times, [1, 2, 3], "each with the read that made it whole");
+        assert_eq!(times, [1, 2, 3], "each chunk has the time of the read that completed it");
         assert_eq!(transcript.usage, Some(Usage { input: 5, output: 4, source: TokenSource::Native }));
         assert_eq!(transcript.server_times.total, Some(Seconds::from_nanos(9000)));
         assert_eq!(transcript.finish.as_deref(), Some("length"));
     }
 
     #[test]
-    fn what_goes_wrong_is_named() {
+    fn failures_have_their_kind() {
         let kind = |pieces: &[&str]| read(pieces).0.unwrap_err().kind;
         assert_eq!(kind(&["{\"error\":\"out of memory\"}\n"]), FailureKind::MidStream);
         assert_eq!(kind(&["{\"response\":\"a\",\"done\":false}\n"]), FailureKind::Truncated);

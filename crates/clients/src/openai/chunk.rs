@@ -1,4 +1,4 @@
-//! One JSON object of an answer, with all that servers put into it.
+//! The JSON objects of an answer, with the fields that different servers send.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,7 +17,7 @@ pub(super) struct Chunk<'a> {
     pub(super) timings: Option<Timings>,
     #[serde(default)]
     pub(super) error: Option<serde_json::Value>,
-    /// `error` where the whole object is one.
+    /// `error` if the whole object is an error.
     #[serde(borrow, default)]
     pub(super) object: Option<Word<'a>>,
     #[serde(borrow, default)]
@@ -28,13 +28,13 @@ pub(super) struct Chunk<'a> {
 pub(super) struct Choice<'a> {
     #[serde(default)]
     pub(super) index: u32,
-    /// What is new, in a stream.
+    /// The new content, in a stream.
     #[serde(borrow, default)]
-    pub(super) delta: Option<Said<'a>>,
-    /// All of it, in an answer in one piece.
+    pub(super) delta: Option<Message<'a>>,
+    /// The whole content, in an answer without streaming.
     #[serde(borrow, default)]
-    pub(super) message: Option<Said<'a>>,
-    /// What a completion says.
+    pub(super) message: Option<Message<'a>>,
+    /// The text of a completion.
     #[serde(borrow, default)]
     pub(super) text: Option<Text<'a>>,
     #[serde(borrow, default)]
@@ -42,13 +42,13 @@ pub(super) struct Choice<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Said<'a> {
+pub(super) struct Message<'a> {
     #[serde(borrow, default)]
     pub(super) content: Option<Text<'a>>,
-    /// As vLLM, SGLang, llama.cpp and DeepSeek write it.
+    /// The reasoning, as vLLM, SGLang, llama.cpp and DeepSeek name it.
     #[serde(borrow, default)]
     pub(super) reasoning_content: Option<Text<'a>>,
-    /// As OpenRouter, Groq and newer vLLM write it.
+    /// The reasoning, as OpenRouter, Groq and newer vLLM name it.
     #[serde(borrow, default)]
     pub(super) reasoning: Option<Text<'a>>,
     #[serde(borrow, default)]
@@ -79,7 +79,7 @@ pub(super) struct UsageField {
     pub(super) completion_tokens: Option<u64>,
 }
 
-/// What llama.cpp counts and measures itself. Tokens of a prompt that it had in its cache are not among those it read.
+/// The counts and durations of llama.cpp. `prompt_n` excludes prompt tokens that were in the cache.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(super) struct Timings {
     #[serde(default)]
@@ -94,7 +94,7 @@ pub(super) struct Timings {
     pub(super) predicted_ms: Option<f64>,
 }
 
-/// A word, borrowed where it can be: serde makes an owned one of every optional `Cow`.
+/// A string that is borrowed if possible: serde makes every optional `Cow` owned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Word<'a>(Cow<'a, str>);
 
@@ -116,7 +116,7 @@ impl<'de> Visitor<'de> for WordVisitor {
     type Value = Word<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a word")
+        f.write_str("a string")
     }
 
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
@@ -128,7 +128,7 @@ impl<'de> Visitor<'de> for WordVisitor {
     }
 }
 
-/// A text, or the text of a list of parts; what is neither is no text.
+/// A string, or the joined strings of a list of parts; empty for other values.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
 
@@ -144,7 +144,7 @@ impl<'de> Visitor<'de> for TextVisitor {
     type Value = Text<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text or a list of parts")
+        f.write_str("a string or a list of parts")
     }
 
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
@@ -183,7 +183,7 @@ impl<'de> Visitor<'de> for TextVisitor {
         Ok(Text(Cow::Owned(whole)))
     }
 
-    /// A part: `{"type": "text", "text": ".."}`.
+    /// The text of a part: `{"type": "text", "text": ".."}`.
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self::Value, A::Error> {
         let mut found = Text::default();
         while let Some(name) = fields.next_key::<Word<'de>>()? {

@@ -1,4 +1,4 @@
-//! Tokens counted by the server's own tokenizer, for servers that send no counts with their answers.
+//! Counts tokens with the tokenizer endpoint of the server, for servers that send no counts with their answers.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::OpenAi;
 use crate::{Request, TokenSource, Usage};
 
 impl OpenAi {
-    /// By `/tokenize`, as vLLM and llama.cpp have it; `None` where there is none.
+    /// Counts tokens with `/tokenize` of vLLM or llama.cpp; `None` if the server has no such endpoint.
     pub(super) async fn count_tokens(&self, request: &Request<'_>, answer: &[&str]) -> Option<Usage> {
         let (name, conversation) = self.conversation(request);
         let input = if name == "messages" {
@@ -24,7 +24,7 @@ impl OpenAi {
         Some(Usage { input, output, source: TokenSource::Tokenize })
     }
 
-    /// A text in the words of both: `prompt` is vLLM's, `content` llama.cpp's.
+    /// A request body with the text in the fields of both servers: `prompt` of vLLM and `content` of llama.cpp.
     fn plain(&self, text: &str, has_specials: bool) -> Value {
         json!({
             "model": self.model, "prompt": text, "content": text,
@@ -32,7 +32,7 @@ impl OpenAi {
         })
     }
 
-    /// llama.cpp renders a conversation first.
+    /// Counts the tokens of a conversation with llama.cpp, which must apply the chat template first.
     async fn tokenize_rendered(&self, conversation: &Value) -> Option<u64> {
         let url = self.connection.base().path("apply-template");
         let answer = self.connection.ask(&url, &json!({"messages": conversation})).await.ok()?;

@@ -1,4 +1,4 @@
-//! The client for OpenAI-compatible servers: vLLM, SGLang, llama.cpp, TGI, LM Studio, Ollama's own, and clouds.
+//! The client for OpenAI-compatible servers: vLLM, SGLang, llama.cpp, TGI, LM Studio, Ollama, and clouds.
 
 mod chunk;
 mod counting;
@@ -21,9 +21,12 @@ use super::{
 
 const PARAMETERS: &[(&str, &str)] = &[
     ("endpoint", "chat (default) or completions"),
-    ("stream", "on (default); off asks for the answer in one piece"),
-    ("usage", "on (default) asks for token counts in the stream; off for servers that do not know `stream_options`"),
-    ("max_tokens_field", "the name of the limit on tokens: max_tokens, or for OpenAI's own max_completion_tokens"),
+    ("stream", "on (default), or off to get the answer in one piece"),
+    ("usage", "on (default) requests token counts in the stream; off for servers that reject `stream_options`"),
+    (
+        "max_tokens_field",
+        "the request field of the token limit: max_tokens, or max_completion_tokens for api.openai.com",
+    ),
 ];
 
 pub(super) const INFO: ClientInfo = ClientInfo {
@@ -31,13 +34,13 @@ pub(super) const INFO: ClientInfo = ClientInfo {
     description: "any OpenAI-compatible server: vLLM, SGLang, llama.cpp, TGI, LM Studio, clouds",
     parameters: PARAMETERS,
     request_parameters: &[
-        ("temperature", "sampling; what the server does where it is not said, it decides"),
-        ("top_p", "sampling"),
-        ("NAME", "any other field of the request; null leaves out one of ours"),
+        ("temperature", "sampling temperature; the default depends on the server"),
+        ("top_p", "nucleus sampling; the default depends on the server"),
+        ("NAME", "any other field of the request; null removes a field that the client sets"),
     ],
 };
 
-/// Where a server listens that was started by the book.
+/// The default address of vLLM.
 const DEFAULT_ADDRESS: &str = "http://127.0.0.1:8000";
 
 /// The client.
@@ -75,7 +78,7 @@ impl OpenAi {
             Some("completions") => Endpoint::Completions,
             Some(other) => return Err(wrong("endpoint", other, "chat or completions")),
         };
-        // Its newer models know no other name; other servers may know only the old one.
+        // Newer models of OpenAI accept only the new name; other servers may accept only the old one.
         let is_openai = connection.base().host() == "api.openai.com";
         let field = if is_openai { "max_completion_tokens" } else { "max_tokens" };
         let url = connection.base().endpoint(match endpoint {
@@ -93,7 +96,7 @@ impl OpenAi {
         })
     }
 
-    /// What is said to the model, as this endpoint takes it.
+    /// The conversation in the form of the endpoint: the name of the field and its value.
     fn conversation(&self, request: &Request<'_>) -> (&'static str, Value) {
         match self.endpoint {
             Endpoint::Chat => ("messages", messages(request)),
@@ -120,7 +123,7 @@ impl OpenAi {
         if let Some(most) = request.max_tokens() {
             set(&self.max_tokens_field, most.into());
         }
-        // vLLM, SGLang and llama.cpp know it.
+        // Supported by vLLM, SGLang and llama.cpp.
         if request.common.ignore_eos {
             set("ignore_eos", Value::Bool(true));
         }
@@ -146,7 +149,7 @@ impl OpenAi {
     }
 }
 
-/// What `/v1/models` answers, with what vLLM and llama.cpp add.
+/// The response of `/v1/models`, with the additional fields of vLLM and llama.cpp.
 #[derive(Debug, Deserialize)]
 struct ModelList {
     #[serde(default)]
@@ -159,7 +162,7 @@ struct ModelList {
 struct Listed {
     #[serde(default)]
     id: Option<String>,
-    /// As llama.cpp writes it in a second list.
+    /// The name in a second list of llama.cpp.
     #[serde(default)]
     name: Option<String>,
     #[serde(default)]
@@ -204,9 +207,9 @@ impl Client for OpenAi {
         match self.listed().await {
             Ok(_) => Ok(()),
             Err(error) => match error.kind {
-                // Not without a key, not there, not yet.
+                // A redirect, a missing key, or a server that is not ready yet.
                 FailureKind::HttpStatus(300..=399 | 401 | 403 | 503) => Err(self.connection.unavailable(error)),
-                // It answers; a list of models is not everybody's.
+                // The server answers; not every server has a list of models.
                 FailureKind::HttpStatus(_) | FailureKind::Malformed => Ok(()),
                 _ => Err(self.connection.unavailable(error)),
             },
@@ -299,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_body_says_what_was_asked_for_and_no_more() {
+    fn the_body_has_only_the_requested_fields() {
         let client = client(&[]).unwrap();
         let plain = json!({
             "model": "m", "messages": [{"role": "user", "content": "2+2?"}],
@@ -321,7 +324,7 @@ mod tests {
         });
         assert_eq!(body(&client, &common, Some(9)), all);
         assert_eq!(body(&client, &common, None)["max_tokens"], 5);
-        assert_eq!(body(&client, &common, Some(3))["max_tokens"], 3, "the lower limit holds");
+        assert_eq!(body(&client, &common, Some(3))["max_tokens"], 3, "the lower limit applies");
     }
 
     #[test]
@@ -334,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_before_stands_before() {
+    fn earlier_turns_come_first() {
         let before = [EarlierTurn { problem: String::from("1+1?"), answer: String::from("2") }];
         let common = RequestOptions {
             system_prompt: Some(String::from("s")),
@@ -344,18 +347,19 @@ mod tests {
         };
         let request =
             Request { number: None, index: 0, earlier: &before, problem: "2+2?", output_tokens: None, common: &common };
-        let said = |parameters| serde_json::from_slice::<Value>(&client(parameters).unwrap().body(&request)).unwrap();
-        let body = said(&[]);
+        let body_with =
+            |parameters| serde_json::from_slice::<Value>(&client(parameters).unwrap().body(&request)).unwrap();
+        let body = body_with(&[]);
         let messages = json!([
             {"role": "system", "content": "s"}, {"role": "user", "content": "1+1?"},
             {"role": "assistant", "content": "2"}, {"role": "user", "content": "2+2?"},
         ]);
         assert_eq!((&body["messages"], &body["ignore_eos"]), (&messages, &json!(true)));
-        assert_eq!(said(&[("endpoint", "completions")])["prompt"], "s\n\n1+1?\n\n2\n\n2+2?");
+        assert_eq!(body_with(&[("endpoint", "completions")])["prompt"], "s\n\n1+1?\n\n2\n\n2+2?");
     }
 
     #[test]
-    fn a_wrong_parameter_is_told_with_the_right_ones() {
+    fn an_invalid_parameter_lists_the_valid_ones() {
         let error = |name, value| client(&[(name, value)]).unwrap_err().one_line(&CommandLine);
         assert!(error("endpoint", "responses").contains("chat or completions"));
         assert!(error("usage", "maybe").contains("on or off"));

@@ -1,14 +1,14 @@
-//! What a chunk has in common with the next: all but the text it says, mostly.
+//! Reads chunks that differ from the previous one only in their text, without parsing them.
 //!
-//! A chunk is taken apart once; another with the same bytes before and after a plain text can say nothing else than that
-//! text. So of an answer of many chunks a few are parsed, and the others compared.
+//! A chunk with the same bytes before and after a plain text as a parsed chunk can differ only in that text. So a few
+//! chunks of an answer are parsed, and the others are compared with the last parsed chunk.
 
 use std::borrow::Cow;
 
-use super::chunk::{Choice, Chunk, Said, Text};
+use super::chunk::{Choice, Chunk, Message, Text};
 use crate::ChunkKind;
 
-/// The last chunk that said one text and nothing more.
+/// The bytes around the text of the last parsed chunk, if the chunk has one text and no other information.
 #[derive(Debug, Default)]
 pub(super) struct Pattern {
     kind: Option<ChunkKind>,
@@ -17,22 +17,22 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// What a chunk says, where it is like the last but for its text.
+    /// The text of a chunk that differs from the last parsed one only in its text.
     pub(super) fn read<'a>(&self, data: &'a [u8]) -> Option<(ChunkKind, &'a str)> {
         let kind = self.kind?;
         let text = data.strip_prefix(self.before.as_slice())?.strip_suffix(self.after.as_slice())?;
-        // A quote would end it, a backslash mean something else; neither may control characters stand in JSON. An empty text
-        // may let another field speak.
+        // A quote would end the text, a backslash starts an escape, and JSON allows no control characters. With an
+        // empty text, another field may have the content.
         let is_plain = !text.is_empty() && text.iter().all(|&byte| byte >= b' ' && byte != b'"' && byte != b'\\');
         let text = if is_plain { std::str::from_utf8(text).ok()? } else { return None };
         Some((kind, text))
     }
 
-    /// Learns from a chunk that was parsed.
+    /// Stores the bytes around the text of a parsed chunk.
     pub(super) fn learn(&mut self, chunk: &Chunk<'_>, data: &[u8]) {
         self.kind = None;
         let Some((kind, text)) = only_text(chunk) else { return };
-        // Where the text lies in the data; one that had to be unescaped lies elsewhere.
+        // The position of the text in the data. A text that was unescaped is not in the data.
         let start = (text.as_ptr() as usize).wrapping_sub(data.as_ptr() as usize);
         let Some((before, rest)) = data.split_at_checked(start) else { return };
         let Some(after) = rest.strip_prefix(text.as_bytes()) else { return };
@@ -45,7 +45,7 @@ impl Pattern {
     }
 }
 
-/// The one text a chunk of the first choice says, where it says and means nothing else.
+/// The only text of a chunk of the first choice; `None` if the chunk has other information.
 fn only_text<'a>(chunk: &'a Chunk<'a>) -> Option<(ChunkKind, &'a str)> {
     let Chunk { choices, usage: None, timings: None, error: None, .. } = chunk else { return None };
     let [Choice { index: 0, delta, message, text, finish_reason: None }] = choices.as_deref()? else { return None };
@@ -56,7 +56,7 @@ fn only_text<'a>(chunk: &'a Chunk<'a>) -> Option<(ChunkKind, &'a str)> {
         Some(Text(Cow::Owned(_))) => false,
     };
     let mut is_plain = see(ChunkKind::Content, text);
-    for Said { content, reasoning_content, reasoning, refusal, tool_calls } in delta.iter().chain(message) {
+    for Message { content, reasoning_content, reasoning, refusal, tool_calls } in delta.iter().chain(message) {
         is_plain &= tool_calls.is_none()
             && see(ChunkKind::Reasoning, reasoning_content)
             && see(ChunkKind::Reasoning, reasoning)
@@ -97,21 +97,21 @@ mod tests {
         let place = broken.iter().position(|&byte| byte == b'x').unwrap();
         broken[place] = 0xff;
         assert_eq!(pattern.read(&broken), None);
-        // The end of what stands before and the beginning of what stands after do not overlap.
+        // The bytes before and after the text must not overlap.
         assert_eq!(pattern.read(&data("").as_bytes()[1..]), None);
     }
 
     #[test]
-    fn nothing_is_learned_where_more_is_said() {
-        let said = |choice: &str, rest: &str| learned(&format!("{{\"choices\":[{{{choice}}}]{rest}}}")).kind;
-        assert_eq!(said("\"text\":\"a\"", ""), Some(ChunkKind::Content));
-        assert_eq!(said("\"delta\":{\"reasoning\":\"a\",\"content\":null}", ""), Some(ChunkKind::Reasoning));
-        assert_eq!(said("\"delta\":{\"reasoning\":\"a\",\"reasoning_content\":\"a\"}", ""), None);
-        assert_eq!(said("\"text\":\"a\",\"finish_reason\":\"stop\"", ""), None);
-        assert_eq!(said("\"text\":\"a\",\"index\":1", ""), None);
-        assert_eq!(said("\"text\":\"a\"", ",\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}"), None);
-        assert_eq!(said("\"text\":\"\\u0061\"", ""), None, "it was unescaped");
-        assert_eq!(said("\"text\":[{\"text\":\"a\"}]", ""), None, "a list has other parts");
-        assert_eq!(said("\"delta\":{\"content\":\"a\",\"tool_calls\":[]}", ""), None);
+    fn chunks_with_other_information_are_not_stored() {
+        let stored = |choice: &str, rest: &str| learned(&format!("{{\"choices\":[{{{choice}}}]{rest}}}")).kind;
+        assert_eq!(stored("\"text\":\"a\"", ""), Some(ChunkKind::Content));
+        assert_eq!(stored("\"delta\":{\"reasoning\":\"a\",\"content\":null}", ""), Some(ChunkKind::Reasoning));
+        assert_eq!(stored("\"delta\":{\"reasoning\":\"a\",\"reasoning_content\":\"a\"}", ""), None);
+        assert_eq!(stored("\"text\":\"a\",\"finish_reason\":\"stop\"", ""), None);
+        assert_eq!(stored("\"text\":\"a\",\"index\":1", ""), None);
+        assert_eq!(stored("\"text\":\"a\"", ",\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}"), None);
+        assert_eq!(stored("\"text\":\"\\u0061\"", ""), None, "it was unescaped");
+        assert_eq!(stored("\"text\":[{\"text\":\"a\"}]", ""), None, "a list has other parts");
+        assert_eq!(stored("\"delta\":{\"content\":\"a\",\"tool_calls\":[]}", ""), None);
     }
 }

@@ -1,36 +1,36 @@
-//! The answer of a chat or a completion goes in as bytes; chunks, texts and counts come out in the transcript.
+//! Parses the answer of a chat or a completion: bytes into chunks, texts and token counts of a transcript.
 
 use ergometer_units::{Seconds, Timestamp};
 
-use super::chunk::{Choice, Chunk, Said, Text, Timings, Word};
+use super::chunk::{Choice, Chunk, Message, Text, Timings, Word};
 use super::pattern::Pattern;
 use crate::http::{error_message, message};
 use crate::reading::{Progress, Reader, excerpt};
 use crate::stream::{Event, EventStream, LONGEST, TooLong};
 use crate::{ChunkKind, FailureKind, RequestError, TokenSource, Transcript, Usage};
 
-/// Reads an answer, whichever way it comes.
+/// Reads an answer with or without streaming.
 pub(crate) struct ChatReader {
     form: Form,
     state: State,
 }
 
 enum Form {
-    /// The first bytes will tell.
+    /// The first bytes decide.
     Unknown,
     Events(EventStream),
-    /// A server that does not stream: all of it is one object.
+    /// An answer without streaming: one JSON object.
     Whole(Vec<u8>),
 }
 
-/// What the answer has told so far.
+/// The state of the answer so far.
 #[derive(Debug, Default)]
 struct State {
     has_done: bool,
-    /// The choices that have said something, and those that have a reason to end, a bit each.
+    /// One bit per choice: those that have content, and those that have a finish reason.
     begun: u64,
     finished: u64,
-    /// The answer came in one piece, which is its end.
+    /// The answer arrived in one piece, so it is complete.
     is_whole: bool,
     pattern: Pattern,
 }
@@ -42,7 +42,7 @@ impl From<TooLong> for RequestError {
 }
 
 impl ChatReader {
-    /// By the answer's content type.
+    /// A reader for an answer with this content type.
     pub(crate) fn new(content_type: Option<&str>) -> Self {
         let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
         let form = if content_type.starts_with("text/event-stream") {
@@ -59,12 +59,12 @@ impl ChatReader {
 impl Reader for ChatReader {
     fn take(&mut self, bytes: &[u8], at: Timestamp, transcript: &mut Transcript) -> Result<(), RequestError> {
         if matches!(self.form, Form::Unknown) {
-            // White space before it says nothing, wherever the reads end.
+            // White space before the answer is skipped, even if a read ends within it.
             let bytes = bytes.trim_ascii_start();
             match bytes.first() {
                 None => return Ok(()),
                 Some(b'{') => self.form = Form::Whole(Vec::new()),
-                Some(b'<') => return Err(malformed("the answer is a page, not a stream", bytes)),
+                Some(b'<') => return Err(malformed("the answer is an HTML page, not a stream", bytes)),
                 Some(_) => self.form = Form::Events(EventStream::new(LONGEST)),
             }
             return self.take(bytes, at, transcript);
@@ -110,12 +110,12 @@ impl Reader for ChatReader {
         if self.state.has_done || self.state.has_finish() || self.state.is_whole {
             return Ok(());
         }
-        Err(RequestError::new(FailureKind::Truncated, "the stream ended without a reason and without [DONE]"))
+        Err(RequestError::new(FailureKind::Truncated, "the stream ended without a finish reason and without [DONE]"))
     }
 }
 
 impl State {
-    /// Whether every choice has its end.
+    /// Whether every choice has a finish reason.
     const fn has_finish(&self) -> bool {
         self.finished != 0 && self.finished == self.begun
     }
@@ -126,7 +126,7 @@ impl State {
             return Err(RequestError::new(FailureKind::MidStream, error_message(data)));
         }
         match data {
-            // What follows the end does not belong to the answer.
+            // Events after the end are not part of the answer.
             _ if self.has_done => Ok(()),
             b"" => Ok(()),
             b"[DONE]" => {
@@ -144,7 +144,7 @@ impl State {
             return Ok(());
         }
         let chunk: Chunk<'_> = serde_json::from_slice(data)
-            .map_err(|error| malformed(&format!("a part of the answer is not what it should be ({error})"), data))?;
+            .map_err(|error| malformed(&format!("a part of the answer cannot be parsed ({error})"), data))?;
         if let Some(error) = chunk.error.as_ref().filter(|error| !error.is_null()) {
             return Err(RequestError::new(FailureKind::MidStream, message(error).unwrap_or_else(|| error.to_string())));
         }
@@ -171,18 +171,19 @@ impl State {
         let is_answer = choice.index == 0;
         let mut push = |kind: ChunkKind, text: &Option<Text<'_>>| match text {
             Some(Text(text)) if is_answer => transcript.push(at, kind, text),
-            Some(Text(text)) if !text.is_empty() => transcript.push_beside(at, kind),
+            Some(Text(text)) if !text.is_empty() => transcript.push_other_choice(at, kind),
             _ => {}
         };
         push(ChunkKind::Content, &choice.text);
-        for Said { content, reasoning_content, reasoning, refusal, .. } in choice.delta.iter().chain(&choice.message) {
-            // Some servers write both, with the same text.
+        for Message { content, reasoning_content, reasoning, refusal, .. } in choice.delta.iter().chain(&choice.message)
+        {
+            // Some servers send both fields with the same text.
             let has_content = reasoning_content.as_ref().is_some_and(|Text(text)| !text.is_empty());
             push(ChunkKind::Reasoning, if has_content { reasoning_content } else { reasoning });
             push(ChunkKind::Content, content);
             push(ChunkKind::Content, refusal);
         }
-        let calls = choice.delta.iter().chain(&choice.message).flat_map(|said| said.tool_calls.iter().flatten());
+        let calls = choice.delta.iter().chain(&choice.message).flat_map(|message| message.tool_calls.iter().flatten());
         for function in calls.filter_map(|call| call.function.as_ref()) {
             let mut piece = String::new();
             if let Some(name) = function.name.as_ref().map(Word::as_str).filter(|name| !name.is_empty()) {
@@ -192,7 +193,7 @@ impl State {
             if is_answer {
                 transcript.push(at, ChunkKind::ToolCall, &piece);
             } else if !piece.is_empty() {
-                transcript.push_beside(at, ChunkKind::ToolCall);
+                transcript.push_other_choice(at, ChunkKind::ToolCall);
             }
         }
         let bit = 1_u64.checked_shl(choice.index).unwrap_or(0);
@@ -206,7 +207,7 @@ impl State {
     }
 }
 
-/// What llama.cpp counts and measures.
+/// Adds the counts and durations of llama.cpp.
 fn native(timings: Timings, transcript: &mut Transcript) {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count; a cast of a float saturates")]
     let count = |number: f64| number.max(0.0) as u64;
@@ -219,11 +220,11 @@ fn native(timings: Timings, transcript: &mut Transcript) {
     transcript.server_times.output = timings.predicted_ms.map(seconds).or(transcript.server_times.output);
 }
 
-/// What cannot be read at the very end was cut off.
+/// Turns a parse error at the end of the answer into a truncated answer.
 fn cut_off(error: RequestError) -> RequestError {
     match error.kind {
         FailureKind::Malformed => {
-            RequestError::new(FailureKind::Truncated, format!("the answer broke off: {}", error.cause))
+            RequestError::new(FailureKind::Truncated, format!("the answer is incomplete: {}", error.cause))
         }
         _ => error,
     }

@@ -1,7 +1,7 @@
-//! Secrets are never stored or shown: what a user typed goes in, the same with its secrets replaced comes out.
+//! Replaces secrets in the user's input, so that they are never stored or shown.
 //!
-//! It errs on the safe side: what cannot be understood is replaced whole, and a name that may be that of a secret is
-//! taken for one. What comes out is for people and for records; it is not meant to be used again.
+//! In doubt, a value is replaced: text that cannot be parsed is replaced as a whole, and a name that may be the name of
+//! a secret counts as one. The result is for display and records only, not for use in a request.
 
 mod name;
 mod url;
@@ -13,14 +13,14 @@ use serde_json::Value;
 pub use name::is_secret_name;
 pub use url::redact_url;
 
-/// What stands in place of a secret.
+/// The replacement for a secret.
 pub const REDACTED: &str = "<redacted>";
 
-/// A header `K: V` as `K: <redacted>`, whatever its name: a server may take a secret in any of them. A line that is not
-/// a header is replaced whole.
+/// A header `K: V` as `K: <redacted>`, whatever its name, since any header may carry a secret. A line that is not a
+/// header is replaced as a whole.
 #[must_use]
 pub fn redact_header(header: &str) -> String {
-    // The characters of a header's name are those of RFC 9110, section 5.6.2.
+    // RFC 9110, section 5.6.2, lists the characters of a header name.
     let is_name = |name: &str| {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         !name.is_empty() && name.bytes().all(allowed)
@@ -31,7 +31,7 @@ pub fn redact_header(header: &str) -> String {
     }
 }
 
-/// The value of a parameter, replaced where its name is that of a secret, and less its own secrets where it is a URL.
+/// The value of a parameter, replaced if its name is the name of a secret. In a URL, only the secrets are replaced.
 ///
 /// ```
 /// # use ergometer_clients::redact::redact_parameter;
@@ -44,9 +44,9 @@ pub fn redact_parameter<'a>(name: &str, value: &'a str) -> Cow<'a, str> {
     if is_secret_name(name) { Cow::Borrowed(REDACTED) } else { redact_text(value) }
 }
 
-/// Replaces the secrets in a JSON value, at any depth: values under the names of secrets, the values of `headers`,
-/// `{"name": .., "value": ..}` pairs, and what is secret in URLs. Null and booleans stay: they hold no secret, and say
-/// whether there is one.
+/// Replaces the secrets in a JSON value, at any depth: values with the name of a secret, the values of `headers`,
+/// `{"name": .., "value": ..}` pairs, and secrets in URLs. Null and booleans stay, because they contain no secret and
+/// show whether one is set.
 pub fn redact_json(value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -59,7 +59,7 @@ pub fn redact_json(value: &mut Value) {
             let names_a_secret = fields.get("name").and_then(Value::as_str).is_some_and(is_secret_name);
             for (name, field) in fields {
                 if is_secret_name(name) || (names_a_secret && name == "value") {
-                    blot_out(field);
+                    redact_value(field);
                 } else if matches!(name.to_ascii_lowercase().as_str(), "header" | "headers") {
                     redact_headers(field);
                 } else {
@@ -71,24 +71,24 @@ pub fn redact_json(value: &mut Value) {
     }
 }
 
-/// Headers as they are given to us: one line, a list of lines, or an object by name.
+/// Redacts headers in each accepted form: one line, a list of lines, or an object by name.
 fn redact_headers(headers: &mut Value) {
     match headers {
         Value::String(line) => *line = redact_header(line),
         Value::Array(lines) => lines.iter_mut().for_each(redact_headers),
-        Value::Object(fields) => fields.values_mut().for_each(blot_out),
+        Value::Object(fields) => fields.values_mut().for_each(redact_value),
         Value::Null | Value::Bool(_) => {}
-        Value::Number(_) => blot_out(headers),
+        Value::Number(_) => redact_value(headers),
     }
 }
 
-fn blot_out(value: &mut Value) {
+fn redact_value(value: &mut Value) {
     if !matches!(value, Value::Null | Value::Bool(_)) {
         *value = Value::String(REDACTED.to_owned());
     }
 }
 
-/// A text that is a URL as a whole, less its secrets; any other text as it is.
+/// Redacts a text that consists of a URL; other text is unchanged.
 fn redact_text(text: &str) -> Cow<'_, str> {
     let is_url = text.contains("://") && !text.trim().contains(char::is_whitespace);
     if is_url { Cow::Owned(redact_url(text)) } else { Cow::Borrowed(text) }

@@ -1,20 +1,20 @@
-//! Which names are those of secrets: a parameter's name goes in, a verdict comes out.
+//! Decides by the name of a parameter whether its value is a secret.
 //!
-//! A name is taken apart into words (`hf-token`, `HF_TOKEN` and `hfToken` are `hf` and `token`), and the words decide:
+//! A name is split into words (`hf-token`, `HF_TOKEN` and `hfToken` are `hf` and `token`), and the words decide:
 //! `monkey` is not `key`, and a token that is counted (`max_tokens`) or looked up (`stop_token_ids`) is not a secret.
 
-/// Words that make any name that of a secret.
+/// A name with one of these words is the name of a secret.
 const SECRET: &str = "\
     accesskey apikey auth authkey bearer cookie cookies encryptionkey jwt key keys licensekey oauth passphrase \
     privatekey pwd secretkey signingkey sshkey";
 
-/// What makes a word that of a secret wherever it stands in it: `mypassword`, `clientsecrets`.
+/// A word that contains one of these texts is the name of a secret: `mypassword`, `clientsecrets`.
 const SECRET_PART: &str = "authorization credential passwd password secret";
 
-/// Words before `token` or `tokens` that make it a secret, even as one of many.
+/// Words before `token` or `tokens` that make it a secret, even in the plural.
 const GRANTING: &str = "access api auth bearer client csrf github hf hub oauth refresh session user";
 
-/// Words beside `token` that speak of a piece of text: how many there are, how long they take, which one it is.
+/// Words next to `token` which show that it is a piece of text: counts, durations, positions.
 const TEXTUAL: &str = "\
     begin bias bos budget cls completion count decode end eos first generated ids image input latency length \
     limit logit logprobs mask max maximum min minimum ms new num number output pad per prefill prompt rate \
@@ -31,9 +31,9 @@ const TEXTUAL: &str = "\
 pub fn is_secret_name(name: &str) -> bool {
     let words = words(name);
     words.iter().enumerate().any(|(place, word)| match word.as_str() {
-        // A user's pass, but not pass_at_k.
+        // `pass` alone is a password; `pass_at_k` is a metric.
         "pass" => words.len() == 1,
-        // The key of attention, as in num_key_value_heads.
+        // The key of attention, as in `num_key_value_heads`.
         "key" if words.get(place + 1).is_some_and(|next| next == "value") => false,
         "token" => is_granting(&words[..place]) || !is_textual(&words, place),
         "tokens" => is_granting(&words[..place]),
@@ -50,19 +50,20 @@ fn is_granting(before: &[String]) -> bool {
     before.last().is_some_and(|word| holds(GRANTING, word))
 }
 
-/// Whether the token at this place is a piece of text. An `id` after it is that of a token; before it, `id_token` is
-/// what one logs in with.
+/// Whether the token at this position is a piece of text. `token_id` is the number of a token, but `id_token` is a
+/// credential.
 fn is_textual(words: &[String], place: usize) -> bool {
     words.iter().any(|word| holds(TEXTUAL, word)) || words[place + 1..].iter().any(|word| word == "id")
 }
 
-/// `authtoken`, `hftoken`, all in one word; `maxtoken` is not.
+/// Whether a single word such as `authtoken` or `hftoken` names a secret; `maxtoken` does not.
 fn is_joined_token(word: &str) -> bool {
     word.strip_suffix("token").is_some_and(|before| !holds(TEXTUAL, before))
 }
 
-/// The words of a name, in lower case, without trailing digits: split at everything that is not alphanumeric, where a
-/// capital follows a small letter (`apiKey`), and before the last of several capitals (`APIKey`).
+/// The words of a name, in lower case, without trailing digits. A name is split at characters that are not
+/// alphanumeric, between a lower-case letter and a capital (`apiKey`), and before the last of several capitals
+/// (`APIKey`).
 fn words(name: &str) -> Vec<String> {
     let characters: Vec<char> = name.chars().collect();
     let mut words = vec![String::new()];
@@ -88,7 +89,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn names_of_secrets() {
+    fn secret_names_are_recognized() {
         for name in "\
             api_key API_KEY apiKey APIKey apikey x-api-key key Key api_keys aws_access_key_id \
             AWS_SECRET_ACCESS_KEY private_key sshKey apiKey2 token TOKEN accessToken access_tokens hf-token \
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_other_things() {
+    fn other_names_are_not_secrets() {
         for name in "\
             max_tokens max_completion_tokens maxTokens min_tokens num_tokens max_new_tokens tokens \
             stop_token_ids eos_token_id eos_token pad_token tokenizer tokenizer_path tokenize token_count \
@@ -120,7 +121,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_way_a_name_is_written_does_not_matter(
+        fn snake_case_camel_case_and_capitals_are_equal(
             before in "[a-z]{1,8}", secret in prop::sample::select(vec!["key", "password", "secret", "credential"]),
             between in "[_. -]{1,2}", capitals: bool)
         {
@@ -132,7 +133,7 @@ mod tests {
         }
 
         #[test]
-        fn no_name_breaks_it(name in ".*") {
+        fn random_names_never_panic(name in ".*") {
             let _ = is_secret_name(&name);
         }
     }

@@ -1,14 +1,14 @@
-//! URLs without their secrets: a URL as typed goes in; scheme, host, port, path and the names in its query come out.
+//! Redacts URLs: scheme, host, port, path and the names in the query stay.
 //!
-//! It is no URL parser, and need not be: it only has to find the places where secrets are, also in what a parser would
-//! reject. What may hold a secret and cannot be told apart is replaced whole.
+//! This is not a URL parser. It only finds the parts that may contain secrets, even in text that a parser would reject.
+//! A part that may contain a secret and cannot be parsed is replaced as a whole.
 
 use super::REDACTED;
 
 /// A URL with its user and password, the values of its query, and its fragment replaced.
 ///
-/// Without a scheme (`localhost:8000/v1?k=v`) it is read as one with. An `@` in the path is taken for the end of a
-/// password that has a `/` in it, unlikely as that is: the host's part before it goes too.
+/// A URL without a scheme (`localhost:8000/v1?k=v`) is handled like one with a scheme. An `@` in the path counts as the
+/// end of a password that contains a `/`, although this is unlikely: the host before it is replaced too.
 ///
 /// ```
 /// # use ergometer_clients::redact::redact_url;
@@ -23,7 +23,7 @@ pub fn redact_url(url: &str) -> String {
     }
     let (scheme, rest) = match url.split_once("://") {
         Some((scheme, rest)) if is_scheme(scheme) => (&url[..scheme.len() + "://".len()], rest),
-        // A `://` further on is part of something else: of a query's value, say.
+        // A later `://` is part of another component, such as a query value.
         Some((before, _)) if !before.contains(['/', '?', '#']) => return REDACTED.to_owned(),
         _ => ("", url),
     };
@@ -60,13 +60,14 @@ fn redact_query(query: &str) -> String {
     query.split('&').map(part).collect::<Vec<_>>().join("&")
 }
 
-/// A letter, then letters, digits, `+`, `-`, `.`: RFC 3986, section 3.1.
+/// Whether a text is a scheme: a letter, then letters, digits, `+`, `-` and `.` (RFC 3986, section 3.1).
 fn is_scheme(scheme: &str) -> bool {
     scheme.starts_with(|first: char| first.is_ascii_alphabetic())
         && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
-/// A host and perhaps a port. What follows the colon of `user:password` without its `@` is no port.
+/// Whether a text is a host with an optional port. `user:password` without `@` is not, because the password is not a
+/// port.
 fn is_authority(authority: &str) -> bool {
     let (host, port) = match authority.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
         Some((address, port)) if address.bytes().all(|byte| byte.is_ascii_hexdigit() || b":.%".contains(&byte)) => {
@@ -89,7 +90,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn urls_keep_what_is_not_secret() {
+    fn only_the_secrets_of_urls_are_replaced() {
         for (url, expected) in [
             ("http://localhost:8000/v1", "http://localhost:8000/v1"),
             ("https://api.example.com/v1/", "https://api.example.com/v1/"),
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_replaced() {
+    fn invalid_urls_are_replaced() {
         for (url, expected) in [
             ("http://me:pw", "http://<redacted>"),
             ("http://me:p#w@host", "http://<redacted>"),
@@ -149,7 +150,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_breaks_it(text in ".*") {
+        fn random_text_never_panics(text in ".*") {
             let _ = redact_url(&text);
         }
     }

@@ -49,8 +49,8 @@ impl Diagnostic for MetricsError {
     fn hint(&self) -> Option<Hint> {
         let default = || {
             hint!(
-                "vLLM has metrics at /metrics, SGLang with --enable-metrics, llama.cpp with --metrics, trtllm-serve at \
-                 /prometheus/metrics; turn them off with ",
+                "vLLM serves metrics at /metrics, trtllm-serve at /prometheus/metrics; SGLang needs --enable-metrics, \
+                 llama.cpp --metrics. To run without metrics, pass ",
                 option("server-metrics").value(OFF)
             )
         };
@@ -67,8 +67,8 @@ pub struct ServerMetrics {
 }
 
 impl ServerMetrics {
-    /// Looks for metrics at the address `asked`, or else under `/metrics` of the server at `base`. If `asked` is `None`, a
-    /// server without metrics is no error.
+    /// Looks for metrics at the address `asked`, or else under `/metrics` of the server at `base`. If `asked` is
+    /// `None`, a server without metrics is no error.
     pub async fn find(
         spec: &ClientSpec,
         base: Option<&BaseUrl>,

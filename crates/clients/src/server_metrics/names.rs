@@ -1,31 +1,32 @@
-//! What each server calls its metrics: a text goes in, the values of our signals come out.
+//! The metric names of each server, and reading signals from the Prometheus text.
 //!
-//! Names were looked up in each server's documentation or source. Several series of one name (engines, models) are added
-//! up; of a share they are averaged. What is not a finite number is left out.
+//! The names come from the documentation or source of each server. Several series with one name (engines, models) are
+//! summed; ratios are averaged. Values that are not finite are skipped.
 
 use ergometer_telemetry::Signal;
 use ergometer_telemetry::exposition::{Line, Malformed, Sample, lines};
 
-/// A server's names.
+/// The metric names of a server.
 #[derive(Debug, PartialEq)]
 pub(super) struct Dialect {
-    /// In sensors' ids: `vllm`.
+    /// The id in sensor ids: `vllm`.
     pub id: &'static str,
-    /// For people: `vLLM`.
+    /// The display name: `vLLM`.
     pub name: &'static str,
-    /// What its own metrics begin with. Some appear only with the first request; this is there before.
+    /// The prefix of its metric names. Some metrics appear only after the first request; others with this prefix exist
+    /// from the start.
     prefix: &'static str,
     metrics: &'static [Metric],
 }
 
-/// A signal and what it is called, the newest name first.
+/// A signal and its metric names, the newest first.
 #[derive(Debug, PartialEq)]
 struct Metric {
     signal: Signal,
     names: &'static [Name],
 }
 
-/// A metric's name, and the label that the series must have.
+/// A metric name, and a label that the series must have.
 #[derive(Debug, PartialEq)]
 struct Name(&'static str, Option<(&'static str, &'static str)>);
 
@@ -79,13 +80,13 @@ const LLAMA_CPP: Dialect = Dialect {
         metric(Signal::RequestsWaiting, &[Name("llamacpp:requests_deferred", None)]),
         metric(Signal::PromptTokens, &[Name("llamacpp:prompt_tokens_total", None)]),
         metric(Signal::GenerationTokens, &[Name("llamacpp:tokens_predicted_total", None)]),
-        // Newer servers do not have it.
+        // Newer versions do not have it.
         metric(Signal::KvCacheUse, &[Name("llamacpp:kv_cache_usage_ratio", None)]),
         metric(Signal::PrefixCacheHits, &[Name("llamacpp:prompt_tokens_cached_total", None)]),
     ],
 };
 
-/// Its tokens are sums of histograms of requests that ended.
+/// The token counts of TGI are sums of histograms over finished requests.
 const TGI: Dialect = Dialect {
     id: "tgi",
     name: "TGI",
@@ -98,7 +99,7 @@ const TGI: Dialect = Dialect {
     ],
 };
 
-/// `trtllm-serve`, which tells them under `/prometheus/metrics`.
+/// `trtllm-serve`, which has its metrics at `/prometheus/metrics`.
 const TENSORRT_LLM: Dialect = Dialect {
     id: "tensorrt-llm",
     name: "TensorRT-LLM",
@@ -110,7 +111,7 @@ const TENSORRT_LLM: Dialect = Dialect {
     ],
 };
 
-/// TensorRT-LLM in Triton, which tells them at a port of their own.
+/// TensorRT-LLM in Triton, which has its metrics on a separate port.
 const TRITON: Dialect = Dialect {
     id: "triton",
     name: "Triton with TensorRT-LLM",
@@ -127,28 +128,28 @@ const TRITON: Dialect = Dialect {
 
 static DIALECTS: [Dialect; 6] = [VLLM, SGLANG, LLAMA_CPP, TGI, TENSORRT_LLM, TRITON];
 
-/// Why a text says nothing of a server.
+/// Why no server was recognized in a text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unknown {
-    /// It is no such text.
-    #[error("what is there is no Prometheus text: {0}")]
+    /// The text is not in the Prometheus format.
+    #[error("the response is not Prometheus text: {0}")]
     Malformed(#[from] Malformed),
-    /// There is nothing in it.
-    #[error("what is there is empty")]
+    /// The text has no metrics.
+    #[error("the response has no metrics")]
     Empty,
-    /// It is of something else.
-    #[error("none of the metrics there is of {}", names())]
+    /// The metrics are not those of a known server.
+    #[error("the response has no metrics of {}", names())]
     Other,
 }
 
-/// The servers whose names are known, for an error.
+/// The names of the known servers, for an error.
 fn names() -> String {
     let names: Vec<&str> = DIALECTS.iter().map(|dialect| dialect.name).collect();
     names.join(", ")
 }
 
 impl Dialect {
-    /// The server that a text is of: the one that has most of its names there.
+    /// Detects the server: the one with the most metric names in the text.
     pub(super) fn detect(text: &str) -> Result<&'static Self, Unknown> {
         let mut scores = [0_usize; DIALECTS.len()];
         let mut is_empty = true;
@@ -171,12 +172,12 @@ impl Dialect {
         }
     }
 
-    /// The signals it may have, in the order of [`read`](Self::read)'s values.
+    /// The signals of the server, in the order of the values of [`read`](Self::read).
     pub(super) fn signals(&self) -> impl Iterator<Item = Signal> {
         self.metrics.iter().map(|metric| metric.signal)
     }
 
-    /// The value of each signal, in our unit; `None` where the text has none.
+    /// The value of each signal in its unit; `None` if the text has no value.
     pub(super) fn read(&self, text: &str) -> Result<Vec<Option<f64>>, Unknown> {
         let mut found: Vec<Vec<Series>> =
             self.metrics.iter().map(|metric| vec![Series::default(); metric.names.len()]).collect();
@@ -187,7 +188,7 @@ impl Dialect {
             }
             for (metric, found) in self.metrics.iter().zip(&mut found) {
                 for (name, series) in metric.names.iter().zip(found) {
-                    if name.is_of(&sample) && sample.value.is_finite() {
+                    if name.matches(&sample) && sample.value.is_finite() {
                         series.sum += sample.value;
                         series.count += 1;
                     }
@@ -205,7 +206,7 @@ impl Dialect {
     }
 }
 
-/// The series of one name, taken together.
+/// The sum and number of the series with one name.
 #[derive(Debug, Clone, Copy, Default)]
 struct Series {
     sum: f64,
@@ -213,7 +214,7 @@ struct Series {
 }
 
 impl Name {
-    fn is_of(&self, sample: &Sample<'_>) -> bool {
+    fn matches(&self, sample: &Sample<'_>) -> bool {
         sample.name == self.0 && self.1.is_none_or(|(label, value)| sample.label(label) == Some(value))
     }
 }
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn engines_are_added_up_and_their_caches_averaged() {
+    fn engines_are_summed_and_cache_usage_is_averaged() {
         let text = "# TYPE vllm:num_requests_running gauge\n\
             vllm:num_requests_running{engine=\"0\",model_name=\"m\"} 3.0\n\
             vllm:num_requests_running{engine=\"1\",model_name=\"m\"} 4.0\n\
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_of_the_others() {
+    fn the_names_of_the_other_servers() {
         let sglang = "sglang:num_running_reqs{tp_rank=\"0\"} 2.0\nsglang:num_queue_reqs 1.0\nsglang:token_usage 0.28\n\
             sglang:prompt_tokens_total{is_streaming=\"true\"} 10\nsglang:prompt_tokens_total{is_streaming=\"false\"} 5\n\
             sglang:generation_tokens_total 7\nsglang:cached_tokens_total{cache_source=\"device\"} 3\n\
@@ -294,13 +295,13 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_known_before_its_first_request() {
+    fn a_server_is_detected_before_its_first_request() {
         let declared = "# HELP sglang:prompt_tokens_total Tokens\n# TYPE sglang:prompt_tokens_total counter\nup 1\n";
         assert_eq!(read(declared), ("sglang", vec![]));
     }
 
     #[test]
-    fn what_is_no_server_is_told_apart() {
+    fn text_of_no_known_server_is_an_error() {
         assert_eq!(Dialect::detect(""), Err(Unknown::Empty));
         assert_eq!(Dialect::detect("up 1\n"), Err(Unknown::Other));
         assert!(Dialect::detect("up 1\n").unwrap_err().to_string().contains("vLLM, SGLang, llama.cpp, TGI"));

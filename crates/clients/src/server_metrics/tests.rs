@@ -1,4 +1,4 @@
-//! Metrics of servers that answer, of such as do not, and of such as are no servers.
+//! Tests with servers that have metrics, servers that fail or hang, and other servers.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,16 +16,16 @@ use super::*;
 const VLLM: &str = "vllm:num_requests_running{engine=\"0\"} 3\nvllm:num_requests_waiting 1\n\
     vllm:prompt_tokens_total 100\nvllm:generation_tokens_total 50\nvllm:kv_cache_usage_perc 0.5\n";
 
-/// What a server does with a request.
+/// How a server responds to a request.
 #[derive(Debug, Clone, Copy)]
 enum Answer {
     Text(&'static str),
     Status(u16),
-    /// Keeps the connection and says nothing.
+    /// Keeps the connection open and sends nothing.
     Hang,
 }
 
-/// A server of metrics; it remembers what it was asked.
+/// A server of metrics that records its requests.
 struct Server {
     address: String,
     answer: Arc<Mutex<Answer>>,
@@ -82,14 +82,14 @@ fn head(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&head).to_lowercase()
 }
 
-/// An address where nobody listens.
-fn nobody() -> String {
+/// An address without a server.
+fn unused_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}/metrics", listener.local_addr().unwrap())
 }
 
 #[tokio::test]
-async fn what_the_server_says_is_read_between_asking_and_the_end_of_the_answer() {
+async fn readings_lie_between_the_request_and_the_end_of_the_response() {
     let server = Server::start(Answer::Text(VLLM));
     let found = server.find().await;
     assert_eq!((found.software(), found.url()), ("vLLM", server.url()));
@@ -102,14 +102,14 @@ async fn what_the_server_says_is_read_between_asking_and_the_end_of_the_answer()
     assert!(batch.events.is_empty(), "{:?}", batch.events);
     let read: Vec<(Signal, f64)> =
         batch.readings.iter().map(|reading| (sensor.channels()[reading.channel].signal, reading.value)).collect();
-    let told = [
+    let expected = [
         (Signal::RequestsRunning, 3.0),
         (Signal::RequestsWaiting, 1.0),
         (Signal::PromptTokens, 100.0),
         (Signal::GenerationTokens, 50.0),
         (Signal::KvCacheUse, 50.0),
     ];
-    assert_eq!(read, [told, told].concat(), "asked twice");
+    assert_eq!(read, [expected, expected].concat(), "two reads");
     for reading in &batch.readings {
         assert!(before <= reading.after && reading.after < reading.at && reading.at <= clock.now());
     }
@@ -121,45 +121,45 @@ async fn what_the_server_says_is_read_between_asking_and_the_end_of_the_answer()
 }
 
 #[tokio::test]
-async fn what_is_asked_for_and_not_there_is_an_error_with_a_hint() {
-    let of = |answer| Server::start(answer).url();
+async fn requested_metrics_that_cannot_be_read_are_an_error_with_a_hint() {
+    let url = |answer| Server::start(answer).url();
     let cases = [
-        (nobody(), "no connection"),
-        (of(Answer::Status(404)), "404"),
-        (of(Answer::Text("")), "empty"),
-        (of(Answer::Text("<html>\n")), "line 1 is no metric: `<html>`"),
-        (of(Answer::Text("up 1\n")), "none of the metrics there is of vLLM"),
+        (unused_address(), "no connection"),
+        (url(Answer::Status(404)), "404"),
+        (url(Answer::Text("")), "the response has no metrics"),
+        (url(Answer::Text("<html>\n")), "line 1 is not a metric: `<html>`"),
+        (url(Answer::Text("up 1\n")), "no metrics of vLLM"),
         (String::from("ftp://h/metrics"), "neither http nor https"),
         (String::from("http://me:hunter2@h/metrics"), "a user name or a password"),
         (String::from("http://"), "empty host"),
     ];
-    for (url, told) in cases {
-        let error = ServerMetrics::find(&ClientSpec::default(), None, Some(&url)).await.unwrap_err();
+    for (address, expected) in cases {
+        let error = ServerMetrics::find(&ClientSpec::default(), None, Some(&address)).await.unwrap_err();
         let error = error.one_line(&CommandLine);
-        assert!(error.contains(told) && error.matches("hint: ").count() == 1, "{error}");
+        assert!(error.contains(expected) && error.matches("hint: ").count() == 1, "{error}");
         assert!(!error.contains("hunter2"), "{error}");
     }
 }
 
 #[tokio::test]
-async fn where_nobody_asked_there_may_be_none() {
+async fn metrics_are_optional_unless_requested() {
     let (there, other) = (Server::start(Answer::Text(VLLM)), Server::start(Answer::Status(404)));
     let base = |address: &str| BaseUrl::parse(address).unwrap();
     let spec = ClientSpec::default();
     let at_server = base(&format!("{}/v1", there.address));
     assert!(ServerMetrics::find(&spec, Some(&at_server), Some("off")).await.unwrap().is_none());
-    assert_eq!(there.asked(), 0, "`off` asks nobody");
+    assert_eq!(there.asked(), 0, "`off` sends no request");
     let found = ServerMetrics::find(&spec, Some(&at_server), None).await.unwrap().unwrap();
     assert_eq!(found.url(), there.url());
     assert!(ServerMetrics::find(&spec, Some(&base(&other.address)), None).await.unwrap().is_none());
-    assert!(ServerMetrics::find(&spec, Some(&base(&nobody())), None).await.unwrap().is_none());
+    assert!(ServerMetrics::find(&spec, Some(&base(&unused_address())), None).await.unwrap().is_none());
     assert!(ServerMetrics::find(&spec, None, None).await.unwrap().is_none(), "the embedded client has no server");
     let short = ServerMetrics::find(&spec, None, Some(&there.address)).await.unwrap().unwrap();
     assert_eq!(short.url(), there.url(), "the scheme and the path may be left out");
 }
 
 #[tokio::test]
-async fn secrets_go_to_the_server_they_are_for_and_to_no_other() {
+async fn secrets_are_sent_only_to_their_server() {
     let (own, other) = (Server::start(Answer::Text(VLLM)), Server::start(Answer::Text(VLLM)));
     // PATH is set wherever tests run.
     let network = Network { api_key_env: Some(String::from("PATH")), ..Network::default() };
@@ -177,7 +177,7 @@ async fn secrets_go_to_the_server_they_are_for_and_to_no_other() {
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_holds_nobody_up() {
+async fn a_server_that_hangs_does_not_block_the_sampler() {
     let server = Server::start(Answer::Text(VLLM));
     let found = server.find().await;
     let clock = Arc::new(Clock::start());
@@ -186,12 +186,12 @@ async fn a_server_that_hangs_holds_nobody_up() {
     *server.answer.lock().unwrap() = Answer::Hang;
     scraper.now().await;
     let timeline = sampler.stop();
-    assert_eq!(timeline.len(), 5, "what it said before is there");
+    assert_eq!(timeline.len(), 5, "earlier readings are kept");
     assert!(timeline.events().is_empty(), "{:?}", timeline.events());
 }
 
-/// A sensor, and a way to tell it what came of asking.
-async fn fed() -> (ServerSensor, Sender<Scrape>) {
+/// A sensor, and the sender of its scrapes.
+async fn sensor_with_sender() -> (ServerSensor, Sender<Scrape>) {
     let found = Server::start(Answer::Text(VLLM)).find().await;
     let (sender, receiver): (_, Receiver<Scrape>) = channel();
     (ServerSensor::new(&found, receiver), sender)
@@ -203,8 +203,8 @@ fn scrape(at: i64, values: Result<Vec<Option<f64>>, Message>) -> Scrape {
 }
 
 #[tokio::test]
-async fn failures_are_told_once_and_counted() {
-    let (mut sensor, sender) = fed().await;
+async fn failures_are_reported_once_and_counted() {
+    let (mut sensor, sender) = sensor_with_sender().await;
     let clock = Clock::start();
     let mut batch = Batch::default();
     for at in [10, 20, 30] {
@@ -219,15 +219,15 @@ async fn failures_are_told_once_and_counted() {
     assert!(batch.events[0].message.contains("no connection; the run went on"), "{:?}", batch.events);
     let read: Vec<(usize, i64, f64)> =
         batch.readings.iter().map(|reading| (reading.channel, reading.at.nanos_since_epoch(), reading.value)).collect();
-    assert_eq!(read, [(0, 40, 7.0), (2, 40, 9.0)], "what is not there has no reading");
+    assert_eq!(read, [(0, 40, 7.0), (2, 40, 9.0)], "a missing metric has no reading");
     sensor.sample_last(&clock, &mut batch).unwrap();
     assert_eq!(batch.events.len(), 2);
     assert!(batch.events[1].message.contains("4 of 5 reads"));
 }
 
 #[tokio::test]
-async fn a_sensor_whose_scraper_is_gone_says_nothing() {
-    let (mut sensor, sender) = fed().await;
+async fn a_sensor_without_a_scraper_has_no_readings_and_no_events() {
+    let (mut sensor, sender) = sensor_with_sender().await;
     drop(sender);
     let mut batch = Batch::default();
     sensor.sample(&Clock::start(), &mut batch).unwrap();

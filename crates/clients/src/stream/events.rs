@@ -53,8 +53,8 @@ impl EventStream {
         lines.push(bytes, &mut |line| fields.take(line, each))
     }
 
-    /// Ends the stream. The standard drops an event without an empty line after it, but servers that leave this line out do
-    /// mean the event.
+    /// Ends the stream. The standard drops an event without an empty line after it, but some servers forget this line
+    /// after a complete event.
     pub fn finish<E: From<TooLong>>(mut self, each: &mut impl FnMut(Event<'_>) -> Result<(), E>) -> Result<(), E> {
         let rest = self.lines.rest().to_vec();
         self.fields.take(&rest, each)?;
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_comments_and_ends_by_the_letter() {
+    fn fields_comments_and_line_ends_follow_the_standard() {
         assert_eq!(data("data: a\n\ndata:b\r\n\r\ndata:  c\r\r"), ["a", "b", " c"]);
         assert_eq!(data(": ping\n\n:\n\ndata: a\n: ping\ndata\ndata: b\n\n"), ["a\n\nb"]);
         assert_eq!(data("id: 1\nretry: 5\n\ndatum: x\n\ndata\n\n"), [""]);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_empty_line_after_it_counts_all_the_same() {
+    fn an_event_without_an_empty_line_after_it_counts() {
         assert_eq!(data("data: a\n\ndata: [DONE]"), ["a", "[DONE]"]);
         assert_eq!(data("data: a\n\ndata: [DONE]\n"), ["a", "[DONE]"]);
         assert!(data("").is_empty() && data("event: x").is_empty());
@@ -164,7 +164,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cuts_change_nothing(text in "((data|event)?:? ?[aé\u{1F600}]{0,3}(\r\n|\n|\r)){0,12}",
+        fn the_result_does_not_depend_on_the_reads(text in "((data|event)?:? ?[aé\u{1F600}]{0,3}(\r\n|\n|\r)){0,12}",
                                cuts in prop::collection::vec(0_usize..120, 0..8)) {
             let bytes = text.as_bytes();
             let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(bytes.len())).collect();

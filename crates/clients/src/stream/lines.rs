@@ -110,22 +110,22 @@ mod tests {
     }
 
     #[test]
-    fn every_end_of_a_line_is_one_end() {
+    fn lf_cr_lf_and_cr_end_a_line() {
         let (out, rest) = lines(&[b"\xef\xbb\xbfa\nb\r\nc\rd\r", b"\ne\n\n\xef\xbb\xbff"], 100).unwrap();
         assert_eq!(out, [&b"a"[..], b"b", b"c", b"d", b"e", b""]);
-        assert_eq!(rest, b"\xef\xbb\xbff", "a mark is one at the start only");
+        assert_eq!(rest, b"\xef\xbb\xbff", "a byte order mark is removed only at the start");
         assert_eq!(lines(&[b"\xef\xbb", b"\xbf"], 100).unwrap().1, b"");
     }
 
     #[test]
-    fn a_line_without_end_has_a_limit() {
+    fn a_line_has_a_maximum_length() {
         assert!(lines(&[b"12345"], 5).is_ok() && lines(&[b"123456"], 5).is_err());
         assert!(lines(&[b"123", b"456\n"], 5).is_err() && lines(&[b"123\n", b"456\n"], 5).is_ok());
     }
 
     proptest! {
         #[test]
-        fn cuts_change_nothing(text in prop::collection::vec(prop::sample::select(b"a\r\n\xef\xbb\xbf:".to_vec()), 0..60),
+        fn the_result_does_not_depend_on_the_reads(text in prop::collection::vec(prop::sample::select(b"a\r\n\xef\xbb\xbf:".to_vec()), 0..60),
                                cuts in prop::collection::vec(0_usize..60, 0..8)) {
             let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(text.len())).collect();
             cuts.extend([0, text.len()]);

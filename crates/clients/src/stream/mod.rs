@@ -1,7 +1,7 @@
 //! Splits the bytes of an answer into lines and server-sent events.
 //!
-//! The result does not depend on how the bytes are split into reads. Only the incomplete line or event is buffered, up to a
-//! limit.
+//! The result does not depend on how the bytes are split into reads. Only the incomplete line or event is buffered, up
+//! to a limit.
 
 mod events;
 mod lines;

@@ -1,5 +1,5 @@
 //! Tests clients against local servers and against recorded answers of real servers.
 
-mod lanes;
+mod pool;
 mod streams;
 mod tls;

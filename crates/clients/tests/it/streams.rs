@@ -1,4 +1,4 @@
-//! What real servers sent, byte for byte, and streams that no server should send.
+//! Tests with recorded answers of real servers, and with invalid streams.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use ergometer_clients::{ChunkKind, Dialect, FailureKind, RequestError, TokenSour
 use ergometer_units::Timestamp;
 use proptest::prelude::*;
 
-/// A recorded answer: its content type, and its body in the chunks of the wire.
+/// A recorded answer: its content type, and its body in the chunks of the transfer encoding.
 struct Recorded {
     content_type: String,
     chunks: Vec<Vec<u8>>,
@@ -50,15 +50,15 @@ fn replay_pieces(content_type: &str, pieces: &[&[u8]]) -> (Transcript, Result<()
     replay(Dialect::OpenAi(Some(content_type)), reads)
 }
 
-/// What does not depend on when the bytes came.
-fn said(transcript: &Transcript) -> (&str, &str, &str, Option<Usage>, Vec<ChunkKind>, Option<&str>) {
+/// The parts of a transcript that do not depend on the times of the reads.
+fn content(transcript: &Transcript) -> (&str, &str, &str, Option<Usage>, Vec<ChunkKind>, Option<&str>) {
     let kinds = transcript.chunks.iter().map(|chunk| chunk.kind).collect();
     let Transcript { text, reasoning, tool_calls, usage, finish, .. } = transcript;
     (text, reasoning, tool_calls, *usage, kinds, finish.as_deref())
 }
 
 #[test]
-fn what_real_servers_sent_is_read_to_the_letter() {
+fn recorded_answers_of_real_servers_are_parsed() {
     let expected = [
         ("llama_cpp/chat_stream", Some("stop")),
         ("llama_cpp/chat_stream_usage", Some("stop")),
@@ -91,22 +91,22 @@ fn what_real_servers_sent_is_read_to_the_letter() {
         let usage = transcript.usage.map(|usage| (usage.source, usage.output));
         let Transcript { text, reasoning, chunks, .. } = &transcript;
         let _ = writeln!(seen, "{name}: {text:?} {reasoning:?} {} chunks, {usage:?}", chunks.len());
-        // Byte by byte and all at once say the same.
+        // Reads of one byte and one read of all bytes give the same result.
         let whole: Vec<u8> = recorded.chunks.concat();
         let bytes: Vec<&[u8]> = whole.chunks(1).collect();
         let (by_byte, result) = replay_pieces(&recorded.content_type, &bytes);
-        assert_eq!((said(&by_byte), result), (said(&transcript), Ok(())), "{name}");
+        assert_eq!((content(&by_byte), result), (content(&transcript), Ok(())), "{name}");
         let (at_once, _) = replay_pieces(&recorded.content_type, &[&whole]);
-        assert_eq!(said(&at_once), said(&transcript), "{name}");
+        assert_eq!(content(&at_once), content(&transcript), "{name}");
     }
     insta::assert_snapshot!(seen);
 }
 
 #[test]
-fn a_server_that_was_killed_left_an_answer_without_end() {
+fn the_answer_of_a_killed_server_is_truncated() {
     let (transcript, result) = Recorded::read("smollm2/chat_stream_killed").replayed();
     assert_eq!(result.unwrap_err().kind, FailureKind::Truncated);
-    assert!(transcript.chunks.len() > 10 && transcript.text.len() > 10, "what came before is kept");
+    assert!(transcript.chunks.len() > 10 && transcript.text.len() > 10, "the content before the end is kept");
 }
 
 fn stream(text: &str) -> (Transcript, Result<(), RequestError>) {
@@ -123,7 +123,7 @@ const STOP: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reaso
 const DONE: &str = "data: [DONE]\n\n";
 
 #[test]
-fn every_kind_of_failure_is_itself() {
+fn failures_have_their_kind() {
     let kind = |text: &str| stream(text).1.unwrap_err().kind;
     assert_eq!(kind(&delta("4")), FailureKind::Truncated);
     assert_eq!(kind(""), FailureKind::Truncated);
@@ -148,19 +148,19 @@ fn every_kind_of_failure_is_itself() {
 }
 
 #[test]
-fn oddities_are_taken_for_what_they_mean() {
-    // No [DONE]; [DONE] without a reason; what follows it; a last line without its end.
+fn unusual_streams_are_read_correctly() {
+    // No [DONE]; [DONE] without a finish reason; data after [DONE]; a last line without a line break.
     assert_eq!(stream(&format!("{}{STOP}", delta("4"))).1, Ok(()));
     assert_eq!(stream(&format!("{}{DONE}", delta("4"))).1, Ok(()));
     assert_eq!(stream(&format!("{}{DONE}data: rubbish\n\n", delta("4"))).1, Ok(()));
     assert_eq!(stream(&format!("{}data: [DONE]", delta("4"))).1, Ok(()));
-    // Two choices: the answer is the first; both are content.
+    // Two choices: the first is the answer; chunks of both count.
     let two = "data: {\"choices\":[{\"index\":1,\"delta\":{\"content\":\"b\"}},{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n";
     let (transcript, _) = stream(&format!("{two}{DONE}"));
     assert_eq!((transcript.text.as_str(), transcript.chunks.len()), ("a", 2));
     let other = "data: {\"choices\":[{\"index\":1,\"delta\":{\"tool_calls\":[{\"function\":{\"name\":\"f\"}}]}}]}\n\n";
     assert_eq!(stream(&format!("{two}{other}{DONE}")).0.tool_calls, "");
-    // Parts of a list, a null, reasoning under either name, a refusal.
+    // Content as a list of parts, null content, reasoning under both names, a refusal.
     let parts =
         "data: {\"choices\":[{\"delta\":{\"content\":[{\"type\":\"text\",\"text\":\"x\"},{\"type\":\"image\"}]}}]}\n\n";
     let named =
@@ -168,7 +168,7 @@ fn oddities_are_taken_for_what_they_mean() {
     let refusal = "data: {\"choices\":[{\"delta\":{\"refusal\":\"no\"}}],\"usage\":null}\n\n";
     let (transcript, _) = stream(&format!("{named}{parts}{refusal}{DONE}"));
     assert_eq!((transcript.reasoning.as_str(), transcript.text.as_str()), ("r", "xno"));
-    // Calls of tools, in pieces.
+    // Tool calls in pieces.
     let call = |name: &str, arguments: &str| {
         let name = if name.is_empty() { String::new() } else { format!("\"name\":\"{name}\",") };
         format!(
@@ -177,7 +177,7 @@ fn oddities_are_taken_for_what_they_mean() {
     };
     let (transcript, result) = stream(&format!("{}{}{}{DONE}", call("f", "{"), call("", "}"), call("g", "{}")));
     assert_eq!((transcript.tool_calls.as_str(), result), ("f{}\ng{}", Ok(())));
-    // Counts that grow: the last one holds. Counts of the server's own stand beside them.
+    // Of running counts, the last is used. Native counts of the server are kept as second counts.
     let usage = |tokens: u32| {
         format!("data: {{\"choices\":[],\"usage\":{{\"prompt_tokens\":7,\"completion_tokens\":{tokens}}}}}\n\n")
     };
@@ -186,10 +186,10 @@ fn oddities_are_taken_for_what_they_mean() {
     let (transcript, _) = stream(&format!("{}{}{timings}{}{DONE}", delta("4"), usage(1), usage(2)));
     assert_eq!(transcript.usage, Some(Usage { input: 7, output: 2, source: TokenSource::Usage }));
     assert_eq!(transcript.also_counted, Some(Usage { input: 7, output: 9, source: TokenSource::Native }));
-    // A number that cannot be is no count.
+    // Impossible numbers are ignored.
     let absurd = "data: {\"usage\":{\"prompt_tokens\":18446744073709551615,\"completion_tokens\":2},\"timings\":{\"prompt_n\":1e30,\"cache_n\":1e30,\"predicted_n\":1e30}}\n\n";
     assert_eq!(stream(&format!("{}{absurd}{DONE}", delta("4"))).0.usage, None);
-    // A role alone is no token, nor is an empty text.
+    // Neither a role nor an empty text is a chunk.
     let role = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n";
     let reads = [(1, role), (2, &delta("4")), (3, STOP)]
         .map(|(at, text)| (Timestamp::from_nanos_since_epoch(at), text.to_owned()));
@@ -200,7 +200,7 @@ fn oddities_are_taken_for_what_they_mean() {
 }
 
 #[test]
-fn lines_without_end_are_refused() {
+fn endless_lines_are_rejected() {
     let long = vec![b'a'; 17 << 20];
     let (_, result) = replay_pieces("text/event-stream", &[&long]);
     assert_eq!(result.unwrap_err().kind, FailureKind::Malformed);
@@ -210,14 +210,14 @@ fn lines_without_end_are_refused() {
 
 proptest! {
     #[test]
-    fn nothing_that_comes_makes_us_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0_usize..4) {
+    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0_usize..4) {
         let content_type = ["text/event-stream", "application/json", "text/plain", ""][kind];
         let _ = replay_pieces(content_type, &[&bytes]);
         let _ = replay(Dialect::Ollama, [(Timestamp::from_nanos_since_epoch(1), bytes.as_slice())]);
     }
 
     #[test]
-    fn cuts_change_nothing(contents in prop::collection::vec("[aé\u{1F600}]{0,3}", 1..6), cuts in prop::collection::vec(0_usize..600, 0..10), crlf: bool) {
+    fn the_result_does_not_depend_on_the_reads(contents in prop::collection::vec("[aé\u{1F600}]{0,3}", 1..6), cuts in prop::collection::vec(0_usize..600, 0..10), crlf: bool) {
         let mut text: String = contents.iter().map(|content| delta(content)).collect::<String>() + STOP + DONE;
         if crlf {
             text = text.replace('\n', "\r\n");

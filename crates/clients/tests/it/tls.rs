@@ -16,7 +16,7 @@ fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tls").join(name)
 }
 
-/// A server that answers everything with `ok`, under the certificate of the fixture.
+/// A server with the certificate of the fixture that answers every request with `ok`.
 fn serve() -> SocketAddr {
     let certificate = CertificateDer::from_pem_file(fixture("server.pem")).unwrap();
     let key = PrivateKeyDer::from_pem_file(fixture("server.key")).unwrap();
@@ -45,13 +45,13 @@ async fn get(base: &str, network: Network) -> Result<Vec<u8>, RequestError> {
 }
 
 #[tokio::test]
-async fn a_certificate_is_trusted_by_its_file_or_by_nobody() {
+async fn a_self_signed_certificate_is_trusted_only_by_its_file_or_with_insecure() {
     let base = format!("https://{}", serve());
     let trusting = Network { ca: Some(fixture("server.pem")), ..Network::default() };
     assert_eq!(get(&base, trusting.clone()).await, Ok(b"ok".to_vec()));
     let insecure = Network { insecure: true, ..Network::default() };
     assert_eq!(get(&base, insecure).await, Ok(b"ok".to_vec()));
-    // Without certificates of the system there is nobody to trust at all, which is told earlier.
+    // On a system without trusted certificates, creating the connection already fails.
     if let Ok(connection) = Connection::new(&base, &[], &Network::default()) {
         let error = connection.get(&format!("{base}/")).await.unwrap_err();
         assert_eq!(error.kind, FailureKind::Tls, "{error}");
@@ -60,7 +60,7 @@ async fn a_certificate_is_trusted_by_its_file_or_by_nobody() {
 }
 
 #[tokio::test]
-async fn a_server_without_tls_and_a_file_without_certificates_are_told() {
+async fn a_server_without_tls_and_a_file_without_certificates_are_errors() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let base = format!("https://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -78,7 +78,7 @@ async fn a_server_without_tls_and_a_file_without_certificates_are_told() {
 
 #[tokio::test]
 async fn a_connect_timeout_has_its_own_kind() {
-    // An address that is for documentation only: nobody answers, if it is not refused at once.
+    // An address reserved for documentation: no server answers, unless the network refuses the connection at once.
     let mut network = Network::default();
     network.timeouts.connect_s = 0.05;
     let error = get("http://192.0.2.1:9", network).await.unwrap_err();

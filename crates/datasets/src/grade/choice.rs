@@ -1,9 +1,10 @@
 //! The grader `choice`: which letter a response to a multiple-choice question chooses.
 //!
-//! Of these, the first that there is counts: the last statement (`The answer is (b)`, `\boxed{B}`); a letter that opens
-//! the response (`B. Paris`); the last line that is a letter alone; the last verdict (`B is correct`, `I choose B`); the
-//! only letter in brackets. A statement of several letters chooses none. The English article is no choice: an `A` or `I`
-//! before a word counts only where the word goes on after an answer (`A because ...`).
+//! The grader tries these in order and uses the first that it finds: the last statement (`The answer is (b)`,
+//! `\boxed{B}`); a letter at the start of the response (`B. Paris`); the last line with a single letter; the last
+//! verdict (`B is correct`, `I choose B`); the only letter in brackets. A statement with several letters chooses none.
+//! The article `A` and the pronoun `I` are not choices: they count only before a word that can follow an answer (`A
+//! because ...`).
 
 use std::sync::LazyLock;
 
@@ -14,14 +15,14 @@ use super::statement::{boxed, compile, head, statements};
 
 pub(super) fn grade(answer: &str, response: &str) -> Grade {
     let chosen = choose(response);
-    Grade::of(chosen.map(String::from), choose(answer).map(|answer| chosen == Some(answer)))
+    Grade::new(chosen.map(String::from), choose(answer).map(|answer| chosen == Some(answer)))
 }
 
-/// What stands at a place where a letter may stand.
+/// The choice that one statement makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Choice {
     One(char),
-    /// `A and B`: no choice.
+    /// Several letters, such as `A and B`: no choice.
     Several,
 }
 
@@ -39,12 +40,12 @@ fn choose(text: &str) -> Option<char> {
     found.map_or_else(|| only_one_in_brackets(text), Choice::letter)
 }
 
-/// The last statement. One in a box counts as the last, since that is where a response puts its final answer.
+/// The choice of the last statement. A box counts as the last statement, because models put the final answer there.
 fn stated(text: &str) -> Option<Choice> {
     static NOUN: LazyLock<Regex> = LazyLock::new(|| {
         compile(r"(?i)\b(?:answer|option|choice|solution|respuesta|réponse|antwort|ответ)\b|答案|正解|答え")
     });
-    // `Option A: ...` and `Choice B is ...` speak about a letter, and do not state one.
+    // `Option A: ...` and `Choice B is ...` discuss an option without choosing it.
     static ABOUT: LazyLock<Regex> = LazyLock::new(|| compile(r"^[\s*_(\[]*[A-Za-z][)\]*_]*(?:\s|$)"));
     if let Some(choice) = boxed(text).into_iter().find_map(letter_at) {
         return Some(choice);
@@ -52,7 +53,7 @@ fn stated(text: &str) -> Option<Choice> {
     let found = statements(text, &NOUN);
     let choices = found.iter().filter(|statement| !ABOUT.is_match(statement.gap));
     let mut last: Option<(usize, Choice)> = None;
-    for (noun, choice) in choices.filter_map(|statement| Some((statement.noun, letter_at(statement.said)?))) {
+    for (noun, choice) in choices.filter_map(|statement| Some((statement.noun, letter_at(statement.text)?))) {
         if last.is_none_or(|(before, _)| before != noun) {
             last = Some((noun, choice));
         }
@@ -60,14 +61,14 @@ fn stated(text: &str) -> Option<Choice> {
     last.map(|(_, choice)| choice)
 }
 
-/// A letter that opens the response, set off from what follows: `B`, `(B) Paris`, `B. Paris`. Not where other lines
-/// open with other letters: then it goes through the options.
+/// A letter at the start of the response, separated from the following text: `B`, `(B) Paris`, `B. Paris`. `None` if
+/// other lines start with other letters, because the response then lists the options.
 fn opening(text: &str) -> Option<Choice> {
     static OPENING: LazyLock<Regex> =
         LazyLock::new(|| compile(r#"^[\s*_"'“‘`$(\[>#-]*([A-Za-z])[*_]*(?:[).:,\]"'”’`$–—]| +[-–—:]|\s*\n|\s*$)"#));
     static BECAUSE: LazyLock<Regex> = LazyLock::new(|| compile(r"^[\s*_]*[A-Z][*_]* +(?:because|since|as|due)\b"));
-    let set_off = |line: &str| OPENING.is_match(line) || BECAUSE.is_match(line);
-    let choice = letter_at(text.trim_start_matches(['>', '#', '-', ' ', '\n'])).filter(|_| set_off(text))?;
+    let is_separate = |line: &str| OPENING.is_match(line) || BECAUSE.is_match(line);
+    let choice = letter_at(text.trim_start_matches(['>', '#', '-', ' ', '\n'])).filter(|_| is_separate(text))?;
     let other = |line: &str| letter_at(line).filter(|_| OPENING.is_match(line)).is_some_and(|other| other != choice);
     (!text.trim().lines().skip(1).any(other)).then_some(choice)
 }
@@ -108,7 +109,7 @@ fn one(letter: char) -> Choice {
     Choice::One(letter.to_ascii_uppercase())
 }
 
-/// The letter that a text begins with, behind markup, brackets and words such as `option`, if it stands alone.
+/// The letter at the start of a text, after markup, brackets and words such as `option`, if it is not part of a word.
 fn letter_at(text: &str) -> Option<Choice> {
     static LETTER: LazyLock<Regex> = LazyLock::new(|| {
         compile(
@@ -129,11 +130,11 @@ fn letter_at(text: &str) -> Option<Choice> {
     if letter.is_ascii_uppercase() && SEVERAL.is_match(after) {
         return Some(Choice::Several);
     }
-    stands_alone(letter, after).then(|| one(letter))
+    is_separate_letter(letter, after).then(|| one(letter))
 }
 
-/// Whether a letter is one by itself, by what comes after it, and not the start of a word, a name or a formula.
-fn stands_alone(letter: char, after: &str) -> bool {
+/// Whether the text after a letter shows that the letter is not the start of a word, a name or a formula.
+fn is_separate_letter(letter: char, after: &str) -> bool {
     let mut rest = after.chars();
     let Some(next) = rest.next() else { return true };
     let second = rest.next();
@@ -142,20 +143,20 @@ fn stands_alone(letter: char, after: &str) -> bool {
         // D'Alembert, T-cell, x_1, A\cdot B.
         '\'' | '’' | '-' | '–' | '_' | '\\' => !before_word,
         '/' | '+' | '#' | '^' | '=' | '(' | '<' | '>' => false,
-        // B.1, e.g. Letters before a stop and a word are choices: B.Paris.
+        // `B.1` and `e.g.` are not choices. A letter before a full stop and a word is one: `B.Paris`.
         '.' => {
             let is_abbreviation = rest.next() == Some('.') && before_word;
             !is_abbreviation && !second.is_some_and(|second| second.is_ascii_digit())
         }
-        ' ' | '\t' => goes_on(letter, after.trim_start_matches([' ', '\t'])),
-        // A letter before Chinese or Japanese text stands alone; before Latin or Cyrillic it is part of a word.
+        ' ' | '\t' => can_follow_answer(letter, after.trim_start_matches([' ', '\t'])),
+        // A letter before Chinese or Japanese text is separate; before Latin or Cyrillic text it is part of a word.
         other => !other.is_alphanumeric() || other >= '\u{2e80}',
     }
 }
 
-/// Whether the text after a letter and a space goes on after an answer. An article, and a variable, are followed by
-/// what they belong to.
-fn goes_on(letter: char, rest: &str) -> bool {
+/// Whether the text after a letter and a space can follow an answer. An article is followed by its noun, and a variable
+/// by an operator.
+fn can_follow_answer(letter: char, rest: &str) -> bool {
     const AFTER_AN_ANSWER: [&str; 10] =
         ["as", "based", "because", "but", "due", "given", "since", "which", "while", "according"];
     let word: String = rest.chars().take_while(|character| character.is_alphanumeric()).collect();
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_choice_is_not_taken_for_one() {
+    fn other_letters_are_not_choices() {
         for response in [
             "",
             "A dog is an animal.",
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_is_compared_with_that_of_the_answer() {
+    fn the_choice_is_compared_with_the_answer() {
         for (answer, response, correct) in [
             ("B", "The answer is (b)", Some(true)),
             ("(B)", "B", Some(true)),

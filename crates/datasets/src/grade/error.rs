@@ -1,20 +1,20 @@
-//! Errors in the text that chooses a grader.
+//! Errors of parsing a grader such as `numeric:1%`.
 
 use ergometer_diagnostics::{Diagnostic, Hint, command, hint, option};
 use thiserror::Error;
 
 use super::registry;
 
-/// Why a text does not choose a grader.
+/// The text does not name a grader, or its parameter is invalid.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum GraderError {
     /// No grader has this id.
-    #[error("no grader `{id}`; the graders are {}", ids())]
+    #[error("unknown grader `{id}`")]
     Unknown {
         /// The id as typed.
         id: String,
-        /// The grader that was probably meant.
+        /// The grader with the most similar id.
         nearest: Option<&'static str>,
     },
     /// The grader takes no parameter.
@@ -31,24 +31,39 @@ pub enum GraderError {
         /// The parameter as typed.
         text: String,
     },
-    /// `regex` without a pattern.
+    /// The grader `regex` has no pattern.
     #[error("grader `regex` needs a pattern")]
     MissingPattern,
-    /// The pattern of `regex` is not a regular expression, or is too large a one.
+    /// The pattern of `regex` is not a valid regular expression, or is too large when compiled.
     #[error("`{pattern}` is not a valid pattern")]
     Pattern {
         /// The pattern as typed.
         pattern: String,
         /// What is wrong with it.
-        source: Box<regex::Error>,
+        source: PatternError,
     },
+}
+
+/// The error of the regular expression compiler, in one line.
+#[derive(Debug, Error)]
+#[error("{}", reason(.0))]
+pub struct PatternError(pub(super) Box<regex::Error>);
+
+/// The last line of the error, without the excerpt of the pattern above it.
+fn reason(error: &regex::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once("error: ").map_or(text.trim(), |(_, reason)| reason.trim()).to_owned()
 }
 
 impl Diagnostic for GraderError {
     fn hint(&self) -> Option<Hint> {
         Some(match self {
-            Self::Unknown { nearest: Some(id), .. } => hint!(format!("did you mean `{id}`?")),
-            Self::Unknown { nearest: None, .. } => hint!("run ", command("list graders")),
+            Self::Unknown { nearest: Some(id), .. } => {
+                hint!(format!("did you mean `{id}`? The graders are {}", ids()))
+            }
+            Self::Unknown { nearest: None, .. } => {
+                hint!(format!("the graders are {}; ", ids()), command("list graders"), " describes them")
+            }
             Self::UnexpectedParameter { grader, .. } => hint!("use ", option("grader").value(*grader)),
             Self::Tolerance { .. } => {
                 Hint::text("use numeric:0.01 for a difference of 0.01, or numeric:1% for one percent of the answer")
@@ -69,16 +84,17 @@ fn ids() -> String {
     registry().iter().map(|info| info.id).collect::<Vec<_>>().join(", ")
 }
 
-/// The grader whose id is one or two typing errors away, or begins the same: `num`, `multiple-choice`.
+/// The grader with the most similar id: one or two typing errors away, or a part of the other id (`num`,
+/// `multiple-choice`).
 fn nearest(typed: &str) -> Option<&'static str> {
     let typed = typed.to_lowercase();
-    let alike = |id: &str| typed.len() >= 3 && (id.starts_with(&typed) || typed.contains(id));
-    let distance = |id: &str| if alike(id) { 0 } else { edit_distance(&typed, id) };
+    let is_part = |id: &str| typed.len() >= 3 && (id.starts_with(&typed) || typed.contains(id));
+    let distance = |id: &str| if is_part(id) { 0 } else { edit_distance(&typed, id) };
     let ids = registry().iter().map(|info| (distance(info.id), info.id));
     ids.filter(|&(distance, id)| distance <= id.len() / 3).min().map(|(_, id)| id)
 }
 
-/// The number of characters to insert, delete or change (Levenshtein).
+/// The Levenshtein distance: the number of characters to insert, delete or change.
 fn edit_distance(left: &str, right: &str) -> usize {
     let mut row: Vec<usize> = (0..=right.chars().count()).collect();
     for (line, from) in left.chars().enumerate() {

@@ -1,7 +1,7 @@
-//! Graders: an answer and a response go in; whether the response is right comes out, and what was taken from it.
+//! Graders compare the response of a model with the answer of a dataset.
 //!
-//! A grader is chosen by its id, with a parameter after a colon where it takes one: `choice`, `numeric:1%`. It never
-//! fails on a response: a response it can take nothing from is wrong.
+//! A grader is selected by its id and, for some graders, a parameter after a colon: `choice`, `numeric:1%`. Grading
+//! never fails: a response from which no answer can be extracted is incorrect.
 
 mod choice;
 mod error;
@@ -17,36 +17,36 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use error::GraderError;
+pub use error::{GraderError, PatternError};
 pub use numeric::Tolerance;
 pub use pattern::Pattern;
 pub use registry::{GraderInfo, registry};
 
-/// A way to tell right from wrong.
+/// A method of comparing responses with answers.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Grader {
-    /// Nothing is graded.
+    /// Responses are not graded.
     #[default]
     None,
-    /// The response is the answer, character by character.
+    /// The response must equal the answer exactly.
     Exact,
-    /// The same, but for case, articles, white space and the punctuation around it.
+    /// The response must equal the answer, ignoring case, articles, white space and surrounding punctuation.
     Normalised,
-    /// The letter chosen.
+    /// The chosen letter must be the letter of the answer.
     Choice,
-    /// The final number.
+    /// The final number must equal the number of the answer, within a tolerance.
     Numeric(Tolerance),
-    /// A regular expression.
+    /// The response must match a regular expression.
     Regex(Pattern),
 }
 
-/// What a grader found.
+/// The result of grading a response.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Grade {
-    /// Whether the response is right; `None` where there is nothing to compare it with.
+    /// Whether the response is correct; `None` if the dataset has no answer to compare it with.
     pub correct: Option<bool>,
-    /// What was taken from the response and compared. `None` where nothing was found, and for `exact`, which compares
-    /// the response itself.
+    /// The part of the response that was compared with the answer. `None` if the response has no such part, and for
+    /// `exact`, which compares the whole response.
     pub extracted: Option<String>,
 }
 
@@ -88,14 +88,13 @@ impl Grader {
 }
 
 impl Grade {
-    /// The grade of what was taken from a response, beside what is right: `None` on the right means that there is
-    /// nothing to compare with.
-    fn of(extracted: Option<String>, correct: Option<bool>) -> Self {
+    /// A grade from the extracted part of a response; `correct` is `None` if there is no answer to compare it with.
+    fn new(extracted: Option<String>, correct: Option<bool>) -> Self {
         Self { correct, extracted }
     }
 }
 
-/// As it is given to `--grader`: parsing it gives the same grader.
+/// The id and the parameter, as in `--grader`. Parsing the text gives the same grader.
 impl fmt::Display for Grader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.id())?;
@@ -154,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn graders_are_read_and_written_alike() {
+    fn parsing_a_formatted_grader_returns_it() {
         for text in
             ["none", "exact", "normalised", "choice", "numeric", "numeric:0.01", "numeric:1%", r"regex:^a:(\d+)$"]
         {
@@ -169,23 +168,23 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_id_or_parameter_says_what_to_do() {
+    fn a_bad_id_or_parameter_has_a_hint() {
         for (text, expected) in [
             (
                 "nummeric",
-                "no grader `nummeric`; the graders are none, exact, normalised, choice, numeric, regex. hint: did you mean `numeric`?",
+                "unknown grader `nummeric`. hint: did you mean `numeric`? The graders are none, exact, normalised, choice, numeric, regex",
             ),
             (
                 "normalized",
-                "no grader `normalized`; the graders are none, exact, normalised, choice, numeric, regex. hint: did you mean `normalised`?",
+                "unknown grader `normalized`. hint: did you mean `normalised`? The graders are none, exact, normalised, choice, numeric, regex",
             ),
             (
                 "llm-judge",
-                "no grader `llm-judge`; the graders are none, exact, normalised, choice, numeric, regex. hint: run `ergo list graders`",
+                "unknown grader `llm-judge`. hint: the graders are none, exact, normalised, choice, numeric, regex; `ergo list graders` describes them",
             ),
             (
                 "",
-                "no grader ``; the graders are none, exact, normalised, choice, numeric, regex. hint: run `ergo list graders`",
+                "unknown grader ``. hint: the graders are none, exact, normalised, choice, numeric, regex; `ergo list graders` describes them",
             ),
             ("exact:1", "grader `exact` takes no parameter, but has `1`. hint: use --grader exact"),
             (
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn exact_is_the_whole_text() {
+    fn exact_compares_the_whole_text() {
         for (answer, response, expected) in
             [("a", "a", Some(true)), ("a", "A", Some(false)), ("a", "a ", Some(false)), ("", "a", None)]
         {
@@ -215,12 +214,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_response_breaks_a_grader(grader in any_grader(), answer in ".*", response in ".*") {
+        fn random_responses_never_panic(grader in any_grader(), answer in ".*", response in ".*") {
             let _ = grader.grade(&answer, &response);
         }
 
         #[test]
-        fn responses_of_usual_pieces_break_none_either(grader in any_grader(), pieces in prop::collection::vec(
+        fn responses_of_typical_pieces_never_panic(grader in any_grader(), pieces in prop::collection::vec(
             prop::sample::select(vec![
                 "the answer is", "A", "(b)", "**", "\\boxed{", "}", "4", ",", ".", "/", "-", "####", "\n", " ", "e9", "%",
                 "$", "\\frac{1}{2}", "−", "é", "答案", ":"]), 0..12))
@@ -231,7 +230,7 @@ mod tests {
         }
 
         #[test]
-        fn an_answer_is_right_about_itself(number in -1_000_000_i64..1_000_000, letter in "[A-J]") {
+        fn an_answer_is_correct_as_a_response(number in -1_000_000_i64..1_000_000, letter in "[A-J]") {
             prop_assert_eq!(Grader::Numeric(Tolerance::None).grade(&number.to_string(), &number.to_string()).correct, Some(true));
             prop_assert_eq!(Grader::Choice.grade(&letter, &letter).correct, Some(true));
             prop_assert_eq!(Grader::Normalised.grade(&letter, &letter).correct, Some(true));

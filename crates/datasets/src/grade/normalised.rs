@@ -1,7 +1,7 @@
-//! The grader `normalised`: texts that differ only in how they are written are the same.
+//! The grader `normalised` compares texts without case, articles, white space and surrounding punctuation.
 //!
-//! After the evaluation script of `SQuAD` (Rajpurkar and others, 2016): lower case, without articles, white space
-//! collapsed. Punctuation is stripped around the text only, not inside, where it carries meaning (3.14 is not 314).
+//! It follows the evaluation script of `SQuAD` (Rajpurkar and others, 2016): lower case, without articles, white space
+//! collapsed. Punctuation inside the text stays, because it carries meaning (3.14 is not 314).
 
 use super::Grade;
 
@@ -10,7 +10,7 @@ const ARTICLES: [&str; 3] = ["a", "an", "the"];
 pub(super) fn grade(answer: &str, response: &str) -> Grade {
     let (answer, response) = (normalise(answer), normalise(response));
     let correct = (!answer.is_empty()).then(|| answer == response);
-    Grade::of((!response.is_empty()).then_some(response), correct)
+    Grade::new((!response.is_empty()).then_some(response), correct)
 }
 
 /// The text in the form in which it is compared.
@@ -18,11 +18,11 @@ fn normalise(text: &str) -> String {
     let lower = text.to_lowercase();
     let words: Vec<&str> = strip(&lower).split_whitespace().collect();
     let kept: Vec<&str> = words.iter().copied().filter(|word| !ARTICLES.contains(word)).collect();
-    // "A" is an answer too.
+    // A text of articles only is kept, because "A" can be an answer.
     if kept.is_empty() { words.join(" ") } else { strip(&kept.join(" ")).to_owned() }
 }
 
-/// Strips punctuation around a text, but not what belongs to a number: `-5` is not 5, nor `.5`.
+/// Strips punctuation around a text, but keeps the sign and the decimal point of a number: neither `-5` nor `.5` is 5.
 fn strip(text: &str) -> &str {
     let ends = text.trim_end_matches(|last: char| last.is_whitespace() || is_punctuation(last));
     let is_part = |place: usize| {
@@ -35,7 +35,7 @@ fn strip(text: &str) -> &str {
     &ends[start..]
 }
 
-/// What surrounds a text without being part of it: quotes, brackets, stops, markup.
+/// Whether a character is a quote, a bracket, a punctuation mark or markup.
 fn is_punctuation(character: char) -> bool {
     matches!(
         character,
@@ -96,7 +96,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn texts_are_compared_as_people_would() {
+    fn case_articles_spaces_and_surrounding_punctuation_are_ignored() {
         for (answer, response, correct) in [
             ("Paris", "paris", Some(true)),
             ("Paris", " Paris.\n", Some(true)),
@@ -129,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn normalising_case_and_surroundings_changes_nothing(text in "[a-zA-Z0-9 ]{1,20}") {
+        fn upper_case_quotes_and_spaces_do_not_change_the_normalised_text(text in "[a-zA-Z0-9 ]{1,20}") {
             let dressed = format!(" \"{}\".", text.to_uppercase());
             prop_assert_eq!(normalise(&dressed), normalise(&text));
         }

@@ -1,9 +1,9 @@
-//! Numbers as people and models write them: a text goes in, the numbers in it come out, in order.
+//! Finds the numbers in a text, in order, as people and models write them.
 //!
-//! Read are signs (the Unicode minus too), thousands separators (`1,234`, `12,34,567`, thin spaces), decimals,
-//! exponents (`6.02e23`, `6.02 × 10^23`), fractions (`3/4`, `1 1/2`, `\frac{3}{4}`), per cent, and amounts of money. Not
-//! read are words (`five`, `3 million`), roots, other powers and multiples of π, and the decimal comma, which cannot be
-//! told from a separator.
+//! Supported: signs (also the Unicode minus), thousands separators (`1,234`, `12,34,567`, thin spaces), decimals,
+//! exponents (`6.02e23`, `6.02 × 10^23`), fractions (`3/4`, `1 1/2`, `\frac{3}{4}`), per cent, and amounts of money.
+//! Not supported: words (`five`, `3 million`), roots, other powers and multiples of π, and the decimal comma, which
+//! looks the same as a thousands separator.
 
 use std::sync::LazyLock;
 
@@ -14,13 +14,13 @@ use super::statement::compile;
 /// A number found in a text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Number {
-    /// Its value; that of `50%` is 50.
+    /// The value; the value of `50%` is 50.
     pub(super) value: f64,
-    /// The same where it is a whole number, exactly.
+    /// The exact value of a whole number.
     pub(super) integer: Option<i128>,
     /// Whether it is followed by `%`.
     pub(super) is_percent: bool,
-    /// How it is written, without separators and currency.
+    /// The text of the number, without separators and currency.
     pub(super) text: String,
 }
 
@@ -33,16 +33,16 @@ static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// All numbers of a text that [`tidy`] has been over.
+/// All numbers in the output of [`tidy`].
 pub(super) fn numbers(text: &str) -> Vec<Number> {
     let mut found = Vec::new();
     for number in NUMBER.captures_iter(text) {
         let place = number.get_match().range();
         let (before, after) = (&text[..place.start], text[place.end..].trim_start_matches(' '));
         let last = before.chars().next_back();
-        // An exponent or an index, and part of a name: m^2, x_1, H2O.
+        // Exponents, indices and digits of a name are not numbers: m^2, x_1, H2O.
         let is_index = before.ends_with(['^', '_']) || before.ends_with("^{") || before.ends_with("_{");
-        // 3√2 is not 3, nor 2.
+        // 3√2 is neither 3 nor 2.
         let is_factor = before.ends_with(r"\sqrt{") || before.ends_with('√') || after.starts_with(['^', '√', 'π']);
         if is_factor || after.starts_with(r"\sqrt") || after.starts_with(r"\pi") {
             continue;
@@ -51,7 +51,7 @@ pub(super) fn numbers(text: &str) -> Vec<Number> {
         if is_index || (!has_sign && last.is_some_and(|last| last.is_ascii_alphabetic())) {
             continue;
         }
-        // After a number or a name the minus is an operator or a hyphen: 10-3, GPT-4.
+        // After a number or a name, a minus is an operator or a hyphen: 10-3, GPT-4.
         let is_operator = last.is_some_and(|last| last.is_alphanumeric() || last == ')');
         let is_negative = (&number["sign"] == "-" && !is_operator) || &number["inner"] == "-";
         read(&number, if is_negative { "-" } else { "" }, &mut found);
@@ -60,7 +60,7 @@ pub(super) fn numbers(text: &str) -> Vec<Number> {
     found
 }
 
-/// Reads what the pattern found: one number, or several where commas separate them.
+/// Adds the numbers of one match: several if commas separate them.
 fn read(number: &Captures<'_>, sign: &str, found: &mut Vec<Number>) {
     let part = |name: &str| number.name(name).map_or("", |part| part.as_str());
     if let (Some(numerator), Some(denominator)) = (number.name("numerator"), number.name("denominator")) {
@@ -95,7 +95,7 @@ fn read(number: &Captures<'_>, sign: &str, found: &mut Vec<Number>) {
     found.push(Number { is_percent, ..Number::plain(written) });
 }
 
-/// Whether commas are thousands separators: groups of three, or of two before a last one of three (1,00,000).
+/// Whether commas are thousands separators: groups of three digits, or of two before a last group of three (1,00,000).
 fn is_grouped(pieces: &[&str]) -> bool {
     let [first, middle @ .., last] = pieces else { return true };
     let lengths = |length: usize| middle.iter().all(|piece| piece.len() == length);
@@ -116,7 +116,7 @@ impl Number {
     }
 }
 
-/// Brings what is written in many ways into one: signs, LaTeX, powers of ten, thin spaces between thousands.
+/// Rewrites different notations as one: minus signs, LaTeX, powers of ten, thin spaces between thousands.
 pub(super) fn tidy(text: &str) -> String {
     static FRACTION: LazyLock<Regex> =
         LazyLock::new(|| compile(r"(\d?)\s*\\[dt]?frac\s*\{\s*(-?\d+)\s*\}\s*\{\s*(\d+)\s*\}"));
@@ -140,7 +140,7 @@ pub(super) fn tidy(text: &str) -> String {
     join_thousands(&TEN.replace_all(&powers, "${1}1e${2}${3}"))
 }
 
-/// Leaves out no-break and thin spaces between a digit and three more.
+/// Removes no-break and thin spaces between a digit and a group of three digits.
 fn join_thousands(text: &str) -> String {
     let mut joined = String::with_capacity(text.len());
     for (place, character) in text.char_indices() {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_read_as_they_are_written() {
+    fn numbers_are_found_in_every_notation() {
         for (text, expected) in [
             ("42", "42"),
             ("-7.50", "-7.50"),
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_those_of_the_text() {
+    fn values_match_the_text() {
         let value = |text: &str| numbers(&tidy(text)).last().map(|number| number.value);
         for (text, expected) in
             [("-1 1/2", -1.5), ("3 × 10^-4", 3e-4), ("12,34,567", 1_234_567.0), ("-3/4", -0.75), ("50%", 50.0)]

@@ -1,8 +1,8 @@
-//! The grader `numeric`: the final number of a response beside that of the answer.
+//! The grader `numeric` compares the final number of a response with the final number of the answer.
 //!
-//! The final number is, of these, the first that there is: that in the last `\boxed{...}`; that after the last `####`
-//! (as in GSM8K); that of the last statement (`the answer is ...`); the last number of all. In the first three it is
-//! the one after the last `=`, else the first.
+//! The grader looks for the final number in this order: in the last `\boxed{...}`; after the last `####` (as in GSM8K);
+//! in the last statement (`the answer is ...`); else it is the last number of the text. In the first three cases it is
+//! the number after the last `=`, or the first number if there is no `=`.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -13,27 +13,27 @@ use super::number::{Number, numbers, tidy};
 use super::statement::{boxed, compile, statements};
 use super::{Grade, GraderError};
 
-/// How far a number may be from the answer.
+/// The largest accepted difference from the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Tolerance {
-    /// Not at all; of fractions and long decimals nine digits are compared.
+    /// No difference; fractions and long decimals are compared to nine digits.
     #[default]
     None,
-    /// By this difference.
+    /// An absolute difference.
     Absolute(f64),
-    /// By this many per cent of the answer.
+    /// A percentage of the answer.
     Percent(f64),
 }
 
 impl Tolerance {
     pub(super) fn parse(parameter: Option<&str>) -> Result<Self, GraderError> {
         let Some(text) = parameter else { return Ok(Self::None) };
-        let (number, of): (&str, fn(f64) -> Self) = match text.trim().strip_suffix('%') {
+        let (number, variant): (&str, fn(f64) -> Self) = match text.trim().strip_suffix('%') {
             Some(number) => (number, Self::Percent),
             None => (text, Self::Absolute),
         };
         match number.trim().parse::<f64>() {
-            Ok(size) if size.is_finite() && size >= 0.0 => Ok(of(size)),
+            Ok(size) if size.is_finite() && size >= 0.0 => Ok(variant(size)),
             _ => Err(GraderError::Tolerance { text: text.to_owned() }),
         }
     }
@@ -48,7 +48,7 @@ impl Tolerance {
 
     fn allows(self, answer: f64, found: f64) -> bool {
         let difference = (answer - found).abs();
-        // A little more than is asked for, since 3.14 - 3.13 is a little more than 0.01 in binary.
+        // The bound is slightly larger than the tolerance, because 3.14 - 3.13 is slightly more than 0.01 in binary.
         match self {
             Self::None => difference <= 1e-9 * answer.abs().max(found.abs()),
             Self::Absolute(size) => difference <= size + 1e-12 * answer.abs(),
@@ -56,13 +56,13 @@ impl Tolerance {
         }
     }
 
-    fn holds(self, answer: &Number, found: &Number) -> bool {
-        // Whole numbers are compared as such: floats cannot tell long ones apart.
+    fn accepts(self, answer: &Number, found: &Number) -> bool {
+        // Whole numbers are compared as integers, because floats cannot distinguish long ones.
         let is_same = match (self, answer.integer, found.integer) {
             (Self::None, Some(answer), Some(found)) => answer == found,
             _ => self.allows(answer.value, found.value),
         };
-        // 50% is 50 where the answer leaves its sign off, and 0.5.
+        // 50% equals 50, for answers without the percent sign, and 0.5.
         is_same
             || match (answer.is_percent, found.is_percent) {
                 (true, false) => self.allows(answer.value / 100.0, found.value),
@@ -74,8 +74,8 @@ impl Tolerance {
 
 pub(super) fn grade(tolerance: Tolerance, answer: &str, response: &str) -> Grade {
     let (answer, found) = (final_number(answer), final_number(response));
-    let correct = answer.map(|answer| found.as_ref().is_some_and(|found| tolerance.holds(&answer, found)));
-    Grade::of(found.map(|found| if found.is_percent { format!("{}%", found.text) } else { found.text }), correct)
+    let correct = answer.map(|answer| found.as_ref().is_some_and(|found| tolerance.accepts(&answer, found)));
+    Grade::new(found.map(|found| if found.is_percent { format!("{}%", found.text) } else { found.text }), correct)
 }
 
 fn final_number(text: &str) -> Option<Number> {
@@ -85,9 +85,9 @@ fn final_number(text: &str) -> Option<Number> {
     let in_box = || boxed(&text).into_iter().find_map(stated);
     let after_mark = || text.rsplit_once("####").and_then(|(_, after)| stated(first_line(after)));
     let in_statement = || {
-        // The first verb of the last noun that leads to a number.
+        // The first verb after the last noun that is followed by a number.
         let found = statements(&text, &NOUN);
-        let numbers = found.iter().filter_map(|statement| Some((statement.noun, stated(sentence(statement.said))?)));
+        let numbers = found.iter().filter_map(|statement| Some((statement.noun, stated(sentence(statement.text))?)));
         let mut last: Option<(usize, Number)> = None;
         for (noun, number) in numbers {
             if last.as_ref().is_none_or(|(before, _)| *before != noun) {
@@ -99,7 +99,7 @@ fn final_number(text: &str) -> Option<Number> {
     in_box().or_else(after_mark).or_else(in_statement).or_else(|| numbers(&text).pop())
 }
 
-/// The number that a statement comes to: the one after its last `=`, else its first.
+/// The number of a statement: the number after its last `=`, or its first number.
 fn stated(text: &str) -> Option<Number> {
     let first = |text: &str| numbers(text).into_iter().next();
     text.rsplit('=').find_map(first)
@@ -109,7 +109,7 @@ fn first_line(text: &str) -> &str {
     text.trim_start().split('\n').next().unwrap_or_default()
 }
 
-/// The text up to the end of its first line, or of its first sentence: a stop before white space.
+/// The text up to the end of its first line or first sentence: a punctuation mark before white space.
 fn sentence(text: &str) -> &str {
     let line = first_line(text.trim_start_matches(['*', '_', ' ', '\n', '\r']));
     let end = line
@@ -151,7 +151,7 @@ mod tests {
             let extracted = grade(Tolerance::None, "1", response).extracted;
             assert_eq!(extracted.as_deref(), Some(expected), "{response}");
         }
-        assert_eq!(grade(Tolerance::None, "1", "I do not know."), Grade::of(None, Some(false)));
+        assert_eq!(grade(Tolerance::None, "1", "I do not know."), Grade::new(None, Some(false)));
     }
 
     #[test]
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tolerance_is_a_size() {
+    fn a_tolerance_is_a_number_of_at_least_zero() {
         for text in ["", "-1", "nan", "inf", "1%%", "x", "%"] {
             assert!(matches!(Tolerance::parse(Some(text)), Err(GraderError::Tolerance { .. })), "{text}");
         }

@@ -1,22 +1,25 @@
-//! The grader `regex`: a pattern that the response must match, or that takes the answer out of it.
+//! The grader `regex`: a pattern that the response must match, or that extracts the answer from the response.
 
 use regex::{Regex, RegexBuilder};
 
-use super::{Grade, GraderError};
+use super::{Grade, GraderError, PatternError};
 
-/// What a compiled pattern may take, in bytes. One of a few hundred characters takes some ten kilobytes; `\w{9999}`,
-/// which is a slip, takes a hundred megabytes.
-const LARGEST: usize = 1 << 20;
+/// Maximum size of a compiled pattern, in bytes. A pattern of a few hundred characters needs about ten kilobytes; a
+/// mistake such as `\w{9999}` needs a hundred megabytes.
+const SIZE_LIMIT: usize = 1 << 20;
 
-/// A pattern that responses are graded by.
+/// The regular expression of the grader `regex`.
 #[derive(Debug, Clone)]
 pub struct Pattern(Regex);
 
 impl Pattern {
     pub(super) fn parse(parameter: Option<&str>) -> Result<Self, GraderError> {
         let pattern = parameter.filter(|pattern| !pattern.is_empty()).ok_or(GraderError::MissingPattern)?;
-        let built = RegexBuilder::new(pattern).size_limit(LARGEST).dfa_size_limit(LARGEST).build();
-        let failed = |source| GraderError::Pattern { pattern: pattern.to_owned(), source: Box::new(source) };
+        let built = RegexBuilder::new(pattern).size_limit(SIZE_LIMIT).dfa_size_limit(SIZE_LIMIT).build();
+        let failed = |error| {
+            let source = PatternError(Box::new(error));
+            GraderError::Pattern { pattern: pattern.to_owned(), source }
+        };
         built.map(Self).map_err(failed)
     }
 
@@ -26,8 +29,8 @@ impl Pattern {
         self.0.as_str()
     }
 
-    /// With a group, the first group of the first match must be the answer; without, a match is right, whatever the
-    /// answer.
+    /// If the pattern has a group, the first group of the first match must equal the answer. Otherwise a match is
+    /// enough, and the answer is ignored.
     pub(super) fn grade(&self, answer: &str, response: &str) -> Grade {
         let has_group = self.0.captures_len() > 1;
         let extracted = self
@@ -40,11 +43,11 @@ impl Pattern {
             true => Some(extracted.as_deref() == Some(answer)),
             false => Some(extracted.is_some()),
         };
-        Grade::of(extracted, correct)
+        Grade::new(extracted, correct)
     }
 }
 
-/// Patterns are equal when they are written alike.
+/// Patterns are equal if their texts are equal.
 impl PartialEq for Pattern {
     fn eq(&self, other: &Self) -> bool {
         self.as_str() == other.as_str()
@@ -57,7 +60,7 @@ mod tests {
     use std::error::Error;
 
     #[test]
-    fn a_group_is_compared_and_a_match_without_is_right() {
+    fn a_group_must_equal_the_answer_and_without_a_group_a_match_is_correct() {
         for (pattern, answer, response, correct, extracted) in [
             (r"(?i)answer: (\w+)", "Paris", "Answer: Paris.", Some(true), Some("Paris")),
             (r"(?i)answer: (\w+)", "Paris", "Answer: paris.", Some(false), Some("paris")),
@@ -78,7 +81,7 @@ mod tests {
         for pattern in ["(", r"\w{9999}", "(?=a)"] {
             let error = Pattern::parse(Some(pattern)).unwrap_err();
             assert!(matches!(&error, GraderError::Pattern { pattern: kept, .. } if kept == pattern), "{error}");
-            assert!(error.source().is_some());
+            assert!(error.source().is_some_and(|source| !source.to_string().contains('\n')), "{error:?}");
         }
         assert!(matches!(Pattern::parse(Some("")), Err(GraderError::MissingPattern)));
     }

@@ -1,38 +1,42 @@
-//! The graders that exist, for lists, hints and messages.
+//! The list of graders, for `ergo list graders`, hints and messages.
 
-/// What is to be known of a grader before it is chosen.
+/// A grader as `ergo list graders` shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GraderInfo {
-    /// What it is chosen by.
+    /// The id that selects it.
     pub id: &'static str,
-    /// When a response is right.
+    /// How it decides whether a response is correct.
     pub description: &'static str,
-    /// What may stand after a colon; `None` where nothing may.
+    /// The parameter after the colon; `None` if the grader has no parameter.
     pub parameter: Option<&'static str>,
 }
 
 const GRADERS: &[GraderInfo] = &[
-    GraderInfo { id: "none", description: "nothing is graded", parameter: None },
-    GraderInfo { id: "exact", description: "the response is the answer, character by character", parameter: None },
+    GraderInfo { id: "none", description: "no grading", parameter: None },
+    GraderInfo { id: "exact", description: "the response equals the answer exactly", parameter: None },
     GraderInfo {
         id: "normalised",
-        description: "the same but for case, articles, white space and the punctuation around it",
+        description: "as exact, ignoring case, articles, white space and surrounding punctuation",
         parameter: None,
     },
-    GraderInfo { id: "choice", description: "the letter chosen last is that of the answer", parameter: None },
+    GraderInfo {
+        id: "choice",
+        description: "the letter that the response chooses (the last, if several) equals the answer",
+        parameter: None,
+    },
     GraderInfo {
         id: "numeric",
-        description: "the final number is that of the answer",
+        description: "the final number of the response equals the answer",
         parameter: Some("a tolerance: 0.01 (difference) or 1% (of the answer)"),
     },
     GraderInfo {
         id: "regex",
-        description: "the pattern matches; with a group, the group is the answer",
-        parameter: Some("the pattern; needed"),
+        description: "the response matches the pattern; if the pattern has a group, the group equals the answer",
+        parameter: Some("the pattern (required)"),
     },
 ];
 
-/// All graders, in the order they are listed.
+/// All graders, in the order of `ergo list graders`.
 #[must_use]
 pub const fn registry() -> &'static [GraderInfo] {
     GRADERS
@@ -44,12 +48,12 @@ mod tests {
     use crate::grade::Grader;
 
     #[test]
-    fn every_grader_listed_can_be_chosen() {
+    fn every_listed_grader_can_be_parsed() {
         for info in registry() {
             let text = if info.id == "regex" { "regex:x".to_owned() } else { info.id.to_owned() };
             assert_eq!(text.parse::<Grader>().unwrap().id(), info.id);
-            let takes_one = format!("{}:1", info.id).parse::<Grader>().is_ok();
-            assert_eq!(takes_one, info.parameter.is_some(), "{}", info.id);
+            let has_parameter = format!("{}:1", info.id).parse::<Grader>().is_ok();
+            assert_eq!(has_parameter, info.parameter.is_some(), "{}", info.id);
         }
     }
 }

@@ -1,48 +1,48 @@
-//! Where a response states its answer: `The answer is ...`, `Answer: ...`, `\boxed{...}`.
+//! Finds the statements of an answer in a response: `The answer is ...`, `Answer: ...`, `\boxed{...}`.
 //!
-//! A response goes in; the texts that follow such words come out, in order. What they say is read by the graders.
+//! The statements are returned in order, as the text after such words. The graders parse that text.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// How far behind its noun a verb may stand, in bytes: `The answer to the question about the trains is`.
+/// Maximum distance between a noun and its verb, in bytes: `The answer to the question about the trains is`.
 const LONGEST_GAP: usize = 100;
 
-/// How much of what follows a verb is looked at, in bytes. With a bound on it, and on boxes, the time is linear in the
-/// length of a response, whatever is in it.
+/// Maximum length of a statement after its verb, in bytes. This limit and the limit on boxes keep the time linear in
+/// the length of any response.
 const LONGEST_STATEMENT: usize = 300;
 
-/// How many boxes are looked into, the last ones.
+/// Maximum number of boxes, counted from the end of the response.
 const MOST_BOXES: usize = 16;
 
-/// What connects the noun with what is stated.
+/// A verb or sign between the noun and the answer.
 static VERB: LazyLock<Regex> = LazyLock::new(|| compile(r"(?i)\b(?:is|was|be|es|est|ist)\b|[:：=]|是|为|為|は"));
 
-/// What makes the verb after it deny: `cannot be`, `isn't`.
+/// A negation of the verb: `cannot be`, `isn't`.
 static DENIAL: LazyLock<Regex> = LazyLock::new(|| compile(r"(?i)(?:\b(?:not|cannot|never)|n['’]t)\s*$"));
 
-/// What makes the noun after it name what is not the answer: `the wrong answer is`.
+/// An adjective before the noun that makes it a wrong answer: `the wrong answer is`.
 static WRONG: LazyLock<Regex> = LazyLock::new(|| compile(r"(?i)\b(?:wrong|incorrect|false|bad)\s+$"));
 
-/// A constant pattern.
+/// Compiles a constant pattern.
 pub(super) fn compile(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a constant pattern, compiled in the tests")
 }
 
-/// One place where a response states its answer.
+/// One statement of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Statement<'a> {
-    /// Which of the nouns it belongs to, by its place in the response: a noun may be followed by several verbs, of which
-    /// the first that leads to something counts.
+    /// The position of its noun in the response. Several verbs may follow a noun; the first verb that is followed by an
+    /// answer counts.
     pub(super) noun: usize,
-    /// What stands between the noun and the verb.
+    /// The text between the noun and the verb.
     pub(super) gap: &'a str,
-    /// What follows the verb, over the ends of sentences and lines.
-    pub(super) said: &'a str,
+    /// The text after the verb, across the ends of sentences and lines.
+    pub(super) text: &'a str,
 }
 
-/// Every verb that follows one of the nouns in its sentence.
+/// A statement for every verb that follows one of the nouns in the same sentence.
 pub(super) fn statements<'a>(text: &'a str, nouns: &Regex) -> Vec<Statement<'a>> {
     let mut found = Vec::new();
     let mut places = nouns.find_iter(text).peekable();
@@ -51,31 +51,31 @@ pub(super) fn statements<'a>(text: &'a str, nouns: &Regex) -> Vec<Statement<'a>>
             continue;
         }
         let after = &text[noun.end()..];
-        // What follows the next noun belongs to that one.
+        // The text after the next noun belongs to the next noun.
         let end = places.peek().map_or(text.len(), regex::Match::start);
         let sentence = first_sentence(&text[noun.end()..end]);
         for verb in VERB.find_iter(sentence) {
             let gap = &sentence[..verb.start()];
             if !DENIAL.is_match(gap) {
-                found.push(Statement { noun: noun.start(), gap, said: head(&after[verb.end()..]) });
+                found.push(Statement { noun: noun.start(), gap, text: head(&after[verb.end()..]) });
             }
         }
     }
     found
 }
 
-/// The start of a text, as much of it as is looked at.
+/// The first [`LONGEST_STATEMENT`] bytes of a text, up to the end of a character.
 pub(super) fn head(text: &str) -> &str {
     let ends = text.char_indices().map(|(place, character)| place + character.len_utf8());
     &text[..ends.take_while(|&end| end <= LONGEST_STATEMENT).last().unwrap_or(0)]
 }
 
-/// The last few characters of a text.
+/// The last 16 characters of a text.
 fn tail(text: &str) -> &str {
     text.char_indices().rev().take(16).last().map_or(text, |(place, _)| &text[place..])
 }
 
-/// What stands in each `\boxed{...}` or `\fbox{...}`, from last to first; one that is not closed goes to the end.
+/// The content of each `\boxed{...}` or `\fbox{...}`, last box first. An unclosed box extends to the end of the text.
 pub(super) fn boxed(text: &str) -> Vec<&str> {
     static BOX: LazyLock<Regex> = LazyLock::new(|| compile(r"\\(?:boxed|fbox)\s*\{"));
     let content = |start: usize| {
@@ -113,23 +113,23 @@ fn first_sentence(text: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn said(text: &str) -> Vec<&str> {
-        statements(text, &compile("(?i)answer|答案")).iter().map(|statement| statement.said).collect()
+    fn texts(text: &str) -> Vec<&str> {
+        statements(text, &compile("(?i)answer|答案")).iter().map(|statement| statement.text).collect()
     }
 
     #[test]
     fn statements_are_found_in_their_sentences() {
-        assert_eq!(said("The answer is 4. Is it?"), [" 4. Is it?"]);
-        assert_eq!(said("Answer: 4\nanswer = 5"), [" 4\nanswer = 5", " 5"]);
-        assert_eq!(said("the answer to 2 + 2 must be 4"), [" 4"]);
-        assert_eq!(said("答案是B"), ["B"]);
-        assert_eq!(said("I will answer. It is 4"), [""; 0]);
-        assert_eq!(said("The answer cannot be 4; the wrong answer is 5"), [""; 0]);
-        assert_eq!(said(&format!("answer {} is 4", "é".repeat(60))), [""; 0]);
+        assert_eq!(texts("The answer is 4. Is it?"), [" 4. Is it?"]);
+        assert_eq!(texts("Answer: 4\nanswer = 5"), [" 4\nanswer = 5", " 5"]);
+        assert_eq!(texts("the answer to 2 + 2 must be 4"), [" 4"]);
+        assert_eq!(texts("答案是B"), ["B"]);
+        assert_eq!(texts("I will answer. It is 4"), [""; 0]);
+        assert_eq!(texts("The answer cannot be 4; the wrong answer is 5"), [""; 0]);
+        assert_eq!(texts(&format!("answer {} is 4", "é".repeat(60))), [""; 0]);
     }
 
     #[test]
-    fn boxes_hold_what_is_between_their_braces() {
+    fn a_box_contains_the_text_between_its_braces() {
         assert_eq!(boxed(r"\boxed{1} or \boxed {\frac{3}{4}} x"), [r"\frac{3}{4}", "1"]);
         assert_eq!(boxed(r"\fbox{\boxed{2}}"), ["2", r"\boxed{2}"]);
         assert_eq!(boxed(r"\boxed{4"), ["4"]);

@@ -1,9 +1,9 @@
 //! The dataset `replay`: a recording of requests as queries with arrival times.
 //!
 //! Few recordings contain the prompts, so prompts of the same length are made of common words, as in `synthetic`. If a
-//! recording has the block ids of a prompt, the same block always becomes the same words, so that a prefix cache has the same
-//! hits as in the recording. A request needs about 48 bytes of memory, plus 8 bytes per block and its text, if it has one.
-//! The first query arrives at 0.
+//! recording has the block ids of a prompt, the same block always becomes the same words, so that a prefix cache has
+//! the same hits as in the recording. A request needs about 48 bytes of memory, plus 8 bytes per block and its text, if
+//! it has one. The first query arrives at 0.
 
 mod recorded;
 mod source;
@@ -28,12 +28,12 @@ use crate::grade::Grader;
 
 /// Names and descriptions of the parameters.
 pub(super) const PARAMETERS: &[(&str, &str)] = &[
-    ("path", "the file: JSON Lines or CSV, packed with gzip or not"),
-    ("time_unit", "ms or s, where the recording's own is another"),
-    ("block_tokens", "how many tokens a block of hash_ids has (512)"),
-    ("max_prompt_tokens", "no prompt is longer"),
-    ("max_output_tokens", "no answer may be longer"),
-    ("seed", "another seed gives other words (0)"),
+    ("path", "the file: JSON Lines or CSV, optionally compressed with gzip"),
+    ("time_unit", "ms or s, if the default unit of the recording is wrong"),
+    ("block_tokens", "tokens per block of hash_ids (512)"),
+    ("max_prompt_tokens", "maximum length of a prompt"),
+    ("max_output_tokens", "upper limit for the tokens of each answer"),
+    ("seed", "random seed of the words (0)"),
 ];
 
 /// A recording.
@@ -108,8 +108,8 @@ impl Replay {
         selection: &Selection,
     ) -> Result<Self, DatasetError> {
         if selection.shuffle.is_some() {
-            let what =
-                Message::new("a recording is sent in the order it arrived").with_hint(Hint::text("leave it out"));
+            let what = Message::new("requests of a recording are sent in the order of their arrival")
+                .with_hint(Hint::text("leave out shuffle="));
             return Err(DatasetError::Value { parameter: "shuffle", what });
         }
         let (settings, unit) = settings(parameters)?;
@@ -293,8 +293,8 @@ impl Recording {
         Ok(())
     }
 
-    /// The selected requests in order of arrival, the first at 0. Skipping ends at the start of a session; a limit may end in
-    /// the middle of one.
+    /// The selected requests in order of arrival, the first at 0. Skipping ends at the start of a session; a limit may
+    /// end in the middle of one.
     fn ordered(&mut self, selection: &Selection) -> Result<Vec<Request>, DatasetError> {
         self.sessions.sort_by(|one, other| one.0.total_cmp(&other.0));
         let all = std::mem::take(&mut self.requests);
@@ -320,7 +320,7 @@ impl Recording {
             }));
         }
         if kept.is_empty() {
-            let what = format!("{} leaves no query of {}", selection.skip, all.len()).into();
+            let what = format!("skipping {} of {} queries leaves none", selection.skip, all.len()).into();
             return Err(DatasetError::Value { parameter: "skip", what });
         }
         kept.shrink_to_fit();

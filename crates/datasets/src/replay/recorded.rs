@@ -191,7 +191,7 @@ fn count_of(row: &Row, names: &[&str]) -> Result<Option<u32>, Message> {
     if count.fract() != 0.0 || count > f64::from(u32::MAX) {
         return Err(format!("`{name}` is {count}, not a token count").into());
     }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole and within its range")]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number within the range")]
     Ok(Some(count as u32))
 }
 
@@ -219,24 +219,24 @@ mod tests {
 
     use super::*;
 
-    fn one(row: Value, unit: Option<TimeUnit>) -> Result<Recorded, Message> {
+    fn first(row: Value, unit: Option<TimeUnit>) -> Result<Recorded, Message> {
         let Value::Object(row) = row else { unreachable!("tests give objects") };
         requests_of(&row, unit).map(|mut requests| requests.remove(0))
     }
 
     #[test]
     fn each_recording_has_its_unit_and_column_names() {
-        let of = |row, unit| one(row, unit).map(|request| (request.arrival_s, request.input, request.output));
+        let numbers = |row, unit| first(row, unit).map(|request| (request.arrival_s, request.input, request.output));
         let mooncake = json!({"timestamp": 1500, "input_length": 7, "output_length": 3, "hash_ids": [4, 5]});
-        assert_eq!(of(mooncake.clone(), None), Ok((Some(1.5), 7, Some(3))));
-        assert_eq!(of(mooncake.clone(), Some(TimeUnit::Seconds)), Ok((Some(1500.0), 7, Some(3))));
-        assert_eq!(one(mooncake, None).unwrap().blocks, [4, 5]);
+        assert_eq!(numbers(mooncake.clone(), None), Ok((Some(1.5), 7, Some(3))));
+        assert_eq!(numbers(mooncake.clone(), Some(TimeUnit::Seconds)), Ok((Some(1500.0), 7, Some(3))));
+        assert_eq!(first(mooncake, None).unwrap().blocks, [4, 5]);
         let burst = json!({"Timestamp": "5", "Model": "m", "Request tokens": "472", "Response tokens": "18.0"});
-        assert_eq!(of(burst, None), Ok((Some(5.0), 472, Some(18))));
+        assert_eq!(numbers(burst, None), Ok((Some(5.0), 472, Some(18))));
         let plain = json!({"arrival_s": 0.25, "prompt_tokens": 2, "completion_tokens": 0});
-        assert_eq!(of(plain.clone(), None), Ok((Some(0.25), 2, Some(0))));
-        assert!(one(plain, None).unwrap().is_empty());
-        let text = one(json!({"timestamp_ms": 1, "messages": [{"role": "user", "content": "a"}]}), None).unwrap();
+        assert_eq!(numbers(plain.clone(), None), Ok((Some(0.25), 2, Some(0))));
+        assert!(first(plain, None).unwrap().is_empty());
+        let text = first(json!({"timestamp_ms": 1, "messages": [{"role": "user", "content": "a"}]}), None).unwrap();
         assert_eq!((text.text.as_deref(), text.output, text.is_empty()), (Some("a"), None, false));
     }
 
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn invalid_rows_are_errors() {
-        let error = |row| one(row, None).unwrap_err().one_line(&CommandLine);
+        let error = |row| first(row, None).unwrap_err().one_line(&CommandLine);
         let lengths = |time: Value| json!({"timestamp": time, "input_length": 1, "output_length": 1});
         assert!(error(lengths(json!(-1))).contains("`timestamp` is -1, below 0"));
         assert!(error(lengths(json!("soon"))).contains("`timestamp` is \"soon\", not a number"));

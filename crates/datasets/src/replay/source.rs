@@ -1,7 +1,7 @@
 //! Reads the rows of a recording one after the other, with their position for errors.
 //!
-//! JSON Lines and CSV, compressed with gzip or not, are read as a stream, so that no row stays in memory. Other formats are
-//! read by the readers of datasets.
+//! JSON Lines and CSV, compressed with gzip or not, are read as a stream, so that no row stays in memory. Other formats
+//! are read by the readers of datasets.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -29,10 +29,10 @@ pub(super) fn read(path: &Path, take: &mut Take<'_>) -> Result<(), DatasetError>
     let opened = unpacked(path).map_err(|cause| DatasetError::Read { path: path.to_path_buf(), cause })?;
     let inner = unpacked_name(path);
     let is_packed = inner != path;
-    let format = match Format::of_ending(&inner) {
+    let format = match Format::from_extension(&inner) {
         // Many JSON Lines files have this extension.
         Some(Format::Json) if is_packed => Format::Jsonl,
-        Some(Format::Json) => Format::of(path)?,
+        Some(Format::Json) => Format::detect(path)?,
         Some(format) => format,
         None => begins_as(path)?,
     };

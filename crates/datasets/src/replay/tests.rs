@@ -42,7 +42,7 @@ fn words(query: &Query) -> Vec<&str> {
 }
 
 #[test]
-fn mooncake_arrives_in_its_order_and_the_same_block_is_the_same_words() {
+fn mooncake_requests_are_sorted_and_equal_blocks_have_equal_words() {
     let dataset = opened("trace.jsonl", MOONCAKE.as_bytes(), &[("block_tokens", "4")]).unwrap();
     assert_eq!((dataset.id(), dataset.name(), dataset.size(), dataset.skipped()), ("replay", "trace", Some(3), 1));
     let queries = queries(&*dataset);
@@ -57,7 +57,7 @@ fn mooncake_arrives_in_its_order_and_the_same_block_is_the_same_words() {
 }
 
 #[test]
-fn burst_gpt_is_in_seconds_and_what_failed_is_left_out() {
+fn burst_gpt_is_in_seconds_and_failed_requests_are_skipped() {
     let dataset = opened("burst.csv", BURST.as_bytes(), &[("max_prompt_tokens", "100")]).unwrap();
     assert_eq!((dataset.size(), dataset.skipped()), (Some(3), 2));
     let queries = queries(&*dataset);
@@ -73,7 +73,7 @@ fn burst_gpt_is_in_seconds_and_what_failed_is_left_out() {
 }
 
 #[test]
-fn a_packed_file_is_the_same_recording() {
+fn a_compressed_file_is_the_same_recording() {
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     packed.write_all(MOONCAKE.as_bytes()).unwrap();
     let packed = opened("trace.jsonl.gz", &packed.finish().unwrap(), &[]).unwrap();
@@ -85,19 +85,19 @@ fn a_packed_file_is_the_same_recording() {
 }
 
 #[test]
-fn a_part_begins_at_zero_and_is_never_shuffled() {
+fn a_selection_starts_at_zero_and_is_never_shuffled() {
     let part = opened("t.jsonl", MOONCAKE.as_bytes(), &[("skip", "1"), ("limit", "2")]).unwrap();
     assert_eq!(queries(&*part).iter().filter_map(|query| query.arrival_s).collect::<Vec<_>>(), [0.0, 2.5]);
     let error = |parameters| opened("t.jsonl", MOONCAKE.as_bytes(), parameters).err().unwrap();
-    assert!(error(&[("shuffle", "1")]).contains("in the order it arrived"));
-    assert!(error(&[("skip", "3")]).contains("3 leaves no query of 3"));
+    assert!(error(&[("shuffle", "1")]).contains("in the order of their arrival"));
+    assert!(error(&[("skip", "3")]).contains("skipping 3 of 3 queries leaves none"));
     assert!(error(&[("time_unit", "h")]).contains("neither s nor ms"));
     assert!(error(&[("where", "colour=red")]).contains("line 1: no column `colour`"));
     assert!(error(&[("where", "timestamp=7")]).contains("no row has `7` in `timestamp`"));
 }
 
 #[test]
-fn every_parameter_is_in_the_fingerprint() {
+fn every_parameter_changes_the_fingerprint() {
     let one = opened("t.jsonl", MOONCAKE.as_bytes(), &[]).unwrap();
     for parameter in [
         ("seed", "1"),
@@ -114,7 +114,7 @@ fn every_parameter_is_in_the_fingerprint() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_line() {
+fn errors_have_their_line() {
     let error = |name: &str, text: &str| opened(name, text.as_bytes(), &[]).err().unwrap();
     assert!(
         error("t.jsonl", &(MOONCAKE.to_owned() + "{\"timestamp\": -1, \"input_length\": 1}"))
@@ -150,7 +150,7 @@ fn sessions_follow_their_first_turn() {
 
 proptest! {
     #[test]
-    fn arrivals_never_go_back(times in prop::collection::vec(0_u32..1000, 1..30), seed: u64) {
+    fn arrivals_are_sorted_and_start_at_zero(times in prop::collection::vec(0_u32..1000, 1..30), seed: u64) {
         let row = |time: &u32| format!("{{\"timestamp\": {time}, \"input_length\": 2, \"output_length\": 1}}");
         let rows = times.iter().map(row).collect::<Vec<_>>().join("\n");
         let seed = seed.to_string();
@@ -163,13 +163,13 @@ proptest! {
     }
 
     #[test]
-    fn nothing_makes_it_panic(text in "[{}\\[\\]:,\"a1timesp\n]{0,60}") {
+    fn random_text_never_panics(text in "[{}\\[\\]:,\"a1timesp\n]{0,60}") {
         let _ = opened("t", text.as_bytes(), &[]);
     }
 }
 
 #[test]
-fn what_is_no_text_is_told() {
+fn a_file_that_is_not_utf_8_is_an_error() {
     let error = opened("x.csv", b"\xff\xfe\x00", &[]).err().unwrap();
     assert!(error.contains("line 1: not UTF-8") && error.contains("hint: "), "{error}");
 }

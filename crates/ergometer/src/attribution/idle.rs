@@ -6,11 +6,11 @@ use ergometer_units::{Seconds, Timestamp, Watts, Window};
 /// The idle power of one device and scope, interpolated linearly between measurements.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct IdlePower {
-    rests: Vec<Rest>,
+    rests: Vec<IdleMeasurement>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Rest {
+struct IdleMeasurement {
     middle: Timestamp,
     power: Watts,
     /// Half the width of its 95 % interval.
@@ -25,7 +25,7 @@ impl IdlePower {
             let devices = meter.energy(window).devices;
             let found = devices.into_iter().find(|energy| (energy.device, energy.scope) == (device, scope))?;
             let estimate = found.estimate.ok().filter(|_| window.length() > Seconds::ZERO)?;
-            Some(Rest {
+            Some(IdleMeasurement {
                 middle: window.start() + Seconds::new(window.length().get() / 2.0),
                 power: estimate.joules / window.length(),
                 margin: (estimate.high - estimate.joules) / window.length(),
@@ -57,7 +57,8 @@ mod tests {
     #[test]
     fn idle_power_is_interpolated_linearly() {
         let at = Timestamp::from_nanos_since_epoch;
-        let rest = |time, power| Rest { middle: at(time), power: Watts::new(power), margin: Watts::new(1.0) };
+        let rest =
+            |time, power| IdleMeasurement { middle: at(time), power: Watts::new(power), margin: Watts::new(1.0) };
         let idle = IdlePower { rests: vec![rest(0, 80.0), rest(10, 120.0)] };
         assert_eq!(idle.at(at(5)), Some((Watts::new(100.0), Watts::new(1.0))));
         assert_eq!(idle.at(at(-5)).unwrap().0, Watts::new(80.0));

@@ -30,7 +30,7 @@ impl Span {
 #[derive(Debug)]
 pub struct Sharing {
     edges: Vec<Timestamp>,
-    /// By each edge, the share of time of a request that is always in flight.
+    /// Cumulative, at each edge: the share of time of a request that is always in flight.
     shared_seconds: Vec<f64>,
     scopes: Vec<ScopeShares>,
 }
@@ -51,13 +51,13 @@ pub struct MeteredScope {
 #[derive(Debug)]
 struct ScopeShares {
     scope: MeteredScope,
-    /// By each edge: the known joules…
+    /// Cumulative, at each edge: the known joules.
     known: Vec<f64>,
-    /// …the joules in gaps of the sensors…
-    silent: Vec<f64>,
-    /// …the seconds with readings…
-    heard: Vec<f64>,
-    /// …and the number of slices without data.
+    /// Cumulative, at each edge: the joules in gaps of the sensors.
+    in_gaps: Vec<f64>,
+    /// Cumulative, at each edge: the seconds with readings.
+    covered: Vec<f64>,
+    /// Cumulative, at each edge: the number of slices without data.
     unknown: Vec<u32>,
     balance: Balance,
 }
@@ -91,16 +91,16 @@ pub struct Share {
     /// The known part of the energy.
     pub known: Joules,
     /// Its share of the time with readings.
-    pub heard: Seconds,
+    pub covered: Seconds,
     /// Additional energy that it may have used in gaps of the sensors.
-    pub silent: Joules,
+    pub in_gaps: Joules,
 }
 
 impl Share {
     /// Whether it lies entirely in a gap of the sensors, so that its energy is unknown rather than zero.
     #[must_use]
-    pub fn is_silence(&self) -> bool {
-        self.joules == Some(Joules::ZERO) && self.silent > Joules::ZERO
+    pub fn is_in_gap(&self) -> bool {
+        self.joules == Some(Joules::ZERO) && self.in_gaps > Joules::ZERO
     }
 }
 
@@ -147,15 +147,15 @@ impl Sharing {
     pub fn share(&self, place: usize, from: Timestamp, to: Timestamp) -> Share {
         let (from, to) = (self.edge(from), self.edge(to));
         let Some(shared) = self.scopes.get(place).filter(|_| to < self.edges.len()) else {
-            return Share { joules: None, known: Joules::ZERO, heard: Seconds::ZERO, silent: Joules::ZERO };
+            return Share { joules: None, known: Joules::ZERO, covered: Seconds::ZERO, in_gaps: Joules::ZERO };
         };
         let is_known = shared.unknown[from] == shared.unknown[to];
         let known = Joules::new(shared.known[to] - shared.known[from]);
         Share {
             joules: is_known.then_some(known),
             known,
-            heard: Seconds::new(shared.heard[to] - shared.heard[from]),
-            silent: Joules::new(shared.silent[to] - shared.silent[from]),
+            covered: Seconds::new(shared.covered[to] - shared.covered[from]),
+            in_gaps: Joules::new(shared.in_gaps[to] - shared.in_gaps[from]),
         }
     }
 
@@ -176,36 +176,36 @@ impl ScopeShares {
     fn new(slices: &Slices, edges: &[Timestamp], in_flight: &[u32]) -> Self {
         let mut balance = Balance::default();
         let edge_count = edges.len();
-        let (mut known, mut silent) = (Vec::with_capacity(edge_count), Vec::with_capacity(edge_count));
-        let (mut heard_for, mut unknown) = (Vec::with_capacity(edge_count), Vec::with_capacity(edge_count));
-        let (mut known_by, mut silent_by, mut heard_by, mut unknown_by) = (0.0, 0.0, 0.0, 0);
-        known.push(known_by);
-        silent.push(silent_by);
-        heard_for.push(heard_by);
-        unknown.push(unknown_by);
+        let (mut known, mut in_gaps) = (Vec::with_capacity(edge_count), Vec::with_capacity(edge_count));
+        let (mut covered, mut unknown) = (Vec::with_capacity(edge_count), Vec::with_capacity(edge_count));
+        let (mut known_sum, mut gap_sum, mut covered_sum, mut unknown_sum) = (0.0, 0.0, 0.0, 0);
+        known.push(known_sum);
+        in_gaps.push(gap_sum);
+        covered.push(covered_sum);
+        unknown.push(unknown_sum);
         for ((slice, &count), pair) in slices.slices.iter().zip(in_flight).zip(edges.windows(2)) {
             let share = 1.0 / f64::from(count.max(1));
-            let quiet = slice.silent;
-            let heard = slice.joules.map_or(Joules::ZERO, |joules| (joules - quiet).max(Joules::ZERO));
-            balance.unattributed += quiet;
+            let gap = slice.gap_joules;
+            let attributed = slice.joules.map_or(Joules::ZERO, |joules| (joules - gap).max(Joules::ZERO));
+            balance.unattributed += gap;
             if slice.joules.is_none() {
                 balance.unknown += pair[1] - pair[0];
             }
             if count == 0 {
-                balance.idle += heard;
+                balance.idle += attributed;
             } else {
-                balance.requests += heard;
+                balance.requests += attributed;
             }
-            known_by += heard.get() * share;
-            silent_by += quiet.get() * share;
+            known_sum += attributed.get() * share;
+            gap_sum += gap.get() * share;
             if slice.joules.is_some() {
-                heard_by += (pair[1] - pair[0] - slice.silence).get() * share;
+                covered_sum += (pair[1] - pair[0] - slice.gap_length).get() * share;
             }
-            unknown_by += u32::from(slice.joules.is_none());
-            known.push(known_by);
-            silent.push(silent_by);
-            heard_for.push(heard_by);
-            unknown.push(unknown_by);
+            unknown_sum += u32::from(slice.joules.is_none());
+            known.push(known_sum);
+            in_gaps.push(gap_sum);
+            covered.push(covered_sum);
+            unknown.push(unknown_sum);
         }
         let scope = MeteredScope {
             device: slices.device,
@@ -213,7 +213,7 @@ impl ScopeShares {
             provenance: slices.provenance,
             summed: slices.summed,
         };
-        Self { scope, known, silent, heard: heard_for, unknown, balance }
+        Self { scope, known, in_gaps, covered, unknown, balance }
     }
 }
 
@@ -261,8 +261,8 @@ mod tests {
         Span { sent: at(sent), first_token: Some(at(first)), end: at(end) }
     }
 
-    /// A device that draws 100 W, modelled every 100 ms, with the readings from `silent.0` to `silent.1` left out.
-    fn hundred_watts(length: f64, silent: (f64, f64)) -> Timeline {
+    /// A device that draws 100 W, modelled every 100 ms, with the readings from `gap.0` to `gap.1` left out.
+    fn hundred_watts(length: f64, gap: (f64, f64)) -> Timeline {
         let device = DeviceId::cpu(0);
         let (scope, signal, provenance) = (Scope::Package, Signal::PowerModelled, Provenance::Modelled);
         let channel = Channel { device, scope, signal, provenance, update_period: Some(Seconds::new(0.1)) };
@@ -272,7 +272,7 @@ mod tests {
         let key = timeline.add_sensor(&info, &[channel]);
         let mut batch = Batch::default();
         for time in (0_i32..).map(|tick| f64::from(tick) / 10.0).take_while(|&time| time <= length) {
-            if time <= silent.0 || time > silent.1 {
+            if time <= gap.0 || time > gap.1 {
                 batch.readings.push(Reading { channel: 0, after: at(time - 0.1), at: at(time), value: 100.0 });
             }
         }
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_is_shared_by_those_in_flight() {
+    fn requests_in_flight_share_a_slice_equally() {
         let timeline = hundred_watts(10.0, (99.0, 99.0));
         let spans = [span(1.0, 1.5, 4.0), span(2.0, 2.5, 3.0), span(5.0, 5.5, 6.0)];
         let meter = EnergyMeter::new(&timeline, &[]);
@@ -310,12 +310,12 @@ mod tests {
         assert!((first.joules.unwrap().get() - 100.0).abs() < 1.0, "{first:?}");
         let balance = sharing.balance(0);
         assert!((balance.requests.get() - 100.0).abs() < 1.0, "{balance:?}");
-        assert!((balance.unattributed.get() - 200.0).abs() < 1.0 && first.silent.get() > 99.0, "{balance:?}");
+        assert!((balance.unattributed.get() - 200.0).abs() < 1.0 && first.in_gaps.get() > 99.0, "{balance:?}");
         assert!((balance.meter() - balance.requests - balance.unattributed).abs() < Joules::new(1e-9));
     }
 
     #[test]
-    fn a_request_that_outlived_the_data_has_no_energy() {
+    fn a_request_that_ends_after_the_data_has_no_energy() {
         let timeline = hundred_watts(3.0, (99.0, 99.0));
         let spans = [span(1.0, 1.5, 2.0), span(2.0, 2.5, 9.0)];
         let meter = EnergyMeter::new(&timeline, &[]);
@@ -323,8 +323,8 @@ mod tests {
         assert!(sharing.share(0, spans[0].sent, spans[0].end).joules.is_some());
         let cut = sharing.share(0, spans[1].sent, spans[1].end);
         assert_eq!(cut.joules, None);
-        assert!((cut.known.get() - 100.0).abs() < 1e-6 && (cut.heard.get() - 1.0).abs() < 1e-9, "{cut:?}");
-        assert!((sharing.balance(0).unknown.get() - 6.0).abs() < 1e-9, "only what is past the data is unknown");
+        assert!((cut.known.get() - 100.0).abs() < 1e-6 && (cut.covered.get() - 1.0).abs() < 1e-9, "{cut:?}");
+        assert!((sharing.balance(0).unknown.get() - 6.0).abs() < 1e-9, "only the time after the data is unknown");
         assert!((sharing.balance(0).requests.get() - 200.0).abs() < 1e-6);
     }
 

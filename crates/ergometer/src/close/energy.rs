@@ -23,15 +23,15 @@ pub(super) fn query_energy(session: &MeteredSession, window: Window) -> QueryEne
             missing.note(place);
             continue;
         };
-        if share.is_silence() {
+        if share.is_in_gap() {
             missing.note(place);
             continue;
         }
         let method = if is_shared { EnergyMethod::EqualShare } else { EnergyMethod::Window(estimate.method) };
-        let gross = value(joules.get(), share.silent.get(), estimate, method, place.provenance);
+        let gross = value(joules.get(), share.in_gaps.get(), estimate, method, place.provenance);
         let net = session.idle[number].at(middle).map(|(power, margin)| {
             // Energy in gaps of the sensors is not in the gross energy, so idle power is not subtracted there.
-            let (rest, doubt) = ((power * share.heard).get(), (margin * share.heard).get());
+            let (rest, doubt) = ((power * share.covered).get(), (margin * share.covered).get());
             let joules = gross.joules - rest;
             EnergyValue {
                 joules,
@@ -73,14 +73,14 @@ impl MissingParts {
 
 /// A share of the estimate of a window, with the same relative width of the interval. Energy in gaps of the sensors can
 /// only raise the high end.
-fn value(joules: f64, silent: f64, estimate: &Estimate, method: EnergyMethod, provenance: Provenance) -> EnergyValue {
+fn value(joules: f64, in_gaps: f64, estimate: &Estimate, method: EnergyMethod, provenance: Provenance) -> EnergyValue {
     let whole = estimate.joules.get();
     let (low, high) = if whole > 0.0 {
         (joules * estimate.low.get() / whole, joules * estimate.high.get() / whole)
     } else {
         (0.0, estimate.high.get())
     };
-    EnergyValue { joules, low, high: high + silent, method, provenance }
+    EnergyValue { joules, low, high: high + in_gaps, method, provenance }
 }
 
 /// The sum of two values. The ends of the intervals add up, because sensors of the same make have correlated errors.
@@ -150,7 +150,7 @@ fn total(session: &MeteredSession, from: Timestamp, to: Timestamp) -> Option<f64
     for (number, place) in session.sharing.scopes().enumerate() {
         if is_part(&place) {
             let share = session.sharing.share(number, from, to);
-            sum = Some(sum.unwrap_or(0.0) + share.joules.filter(|_| !share.is_silence())?.get());
+            sum = Some(sum.unwrap_or(0.0) + share.joules.filter(|_| !share.is_in_gap())?.get());
         }
     }
     sum

@@ -20,7 +20,7 @@ pub enum CloseError {
     Readings {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error of the reader.
         cause: RecordingError,
     },
     /// The files cannot be written.

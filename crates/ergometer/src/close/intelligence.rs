@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn right_answers_are_divided_by_the_runs_joules() {
+    fn correct_answers_are_divided_by_the_joules_of_the_run() {
         let pairs = (0..200).map(|number| (number, f64::from(u8::from(number % 4 != 0)), 2.0)).collect();
         let tally = Tally { graded_with_energy: 200, pairs, concurrency: 1, ..Tally::default() };
         let gross = Estimate { value: 500.0, low: Some(450.0), high: Some(550.0) };

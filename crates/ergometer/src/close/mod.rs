@@ -42,7 +42,7 @@ use tally::Tally;
 
 /// The result of closing a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Closed {
+pub struct ClosedRun {
     /// The run folder.
     pub folder: PathBuf,
     /// The content of its `summary.json`.
@@ -52,7 +52,7 @@ pub struct Closed {
 }
 
 /// Derives all files of a run folder from its journal.
-pub fn close(folder: &Path) -> Result<Closed, CloseError> {
+pub fn close(folder: &Path) -> Result<ClosedRun, CloseError> {
     let journal = JournalFolder::of_run(folder);
     let manifest = journal.manifest()?;
     let grader = if manifest.config.judge.is_some() { Grader::None } else { manifest.grader.parse()? };
@@ -113,7 +113,7 @@ pub fn close(folder: &Path) -> Result<Closed, CloseError> {
     let numbers: Vec<u32> = loaded.iter().map(|loaded| loaded.number).collect();
     load.write_over_time(folder, &numbers)?;
     summary.write(folder)?;
-    Ok(Closed { folder: folder.to_path_buf(), summary, warnings })
+    Ok(ClosedRun { folder: folder.to_path_buf(), summary, warnings })
 }
 
 /// The exchange of a request that was in flight when the run was killed.

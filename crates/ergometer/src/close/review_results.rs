@@ -1,4 +1,4 @@
-//! Adds to exchanges what was found after the run: token counts of the server's or the user's tokenizer, and judgements.
+//! Adds the results of the review to exchanges: token counts of the server's or the user's tokenizer, and judgements.
 
 use std::fs::File;
 use std::path::PathBuf;

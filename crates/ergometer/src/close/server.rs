@@ -87,7 +87,7 @@ pub(super) fn disagreement(server: &ServerSummary, tally: &Tally, lost: u64) -> 
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "counters are whole and rise; a cast that saturates is the nearest count to anything else"
+    reason = "counters are whole numbers; the cast saturates"
 )]
 fn whole(count: f64) -> u64 {
     count.round() as u64
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_may_differ_by_a_little_or_for_a_reason() {
+    fn small_or_explained_differences_of_counts_are_no_warning() {
         let counted = Tally { completed: 100, counted: 100, output_tokens: 1000, ..Tally::default() };
         let is_warned = |tokens, tally: &Tally, lost| disagreement(&summary(tokens), tally, lost).is_some();
         for (tokens, expected) in [(1000, false), (1020, false), (980, false), (1021, true), (979, true), (0, true)] {

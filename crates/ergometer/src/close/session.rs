@@ -10,7 +10,7 @@ use ergometer_units::{Joules, Seconds, Timestamp, Window};
 use super::load::Attempts;
 use super::{CloseError, is_ours};
 use crate::attribution::{IdlePower, Sharing, Span};
-use crate::config::Counted;
+use crate::config::CountedDevices;
 use crate::journal::{JournalFolder, LostRequest, Manifest, SessionEvents};
 use ergometer_runs::Fate;
 use ergometer_runs::store::MetadataShape;
@@ -72,8 +72,8 @@ impl LoadedSession {
     }
 
     /// The known energy of a metered scope that is in no record.
-    fn unrecorded(&self, sharing: &Sharing, place: usize) -> Unrecorded {
-        let mut joules = Unrecorded::default();
+    fn unrecorded(&self, sharing: &Sharing, place: usize) -> UnrecordedEnergy {
+        let mut joules = UnrecordedEnergy::default();
         let ended = self.events.requests.iter().map(|located| (located.fate, located.sent, located.end));
         let lost = self.lost().map(|(_, span)| (Fate::Open, span.sent, span.end));
         for (fate, sent, end) in ended.chain(lost) {
@@ -90,7 +90,7 @@ impl LoadedSession {
 
 /// Energy that is in no record, in joules.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Unrecorded {
+pub(super) struct UnrecordedEnergy {
     /// Energy of retried attempts.
     pub(super) retried: f64,
     /// Energy of requests that were cancelled or lost, or that reach beyond the data.
@@ -105,8 +105,8 @@ pub(super) struct MeteredSession<'a> {
     /// The idle power of each metered scope.
     pub(super) idle: Vec<IdlePower>,
     /// The energy of each metered scope that is in no record.
-    pub(super) unrecorded: Vec<Unrecorded>,
-    pub(super) counted: Counted,
+    pub(super) unrecorded: Vec<UnrecordedEnergy>,
+    pub(super) counted: CountedDevices,
     /// Whether the requests were served by this machine.
     pub(super) is_ours: bool,
     /// From the first request's start to the last one's end.
@@ -114,7 +114,7 @@ pub(super) struct MeteredSession<'a> {
 }
 
 impl<'a> MeteredSession<'a> {
-    pub(super) fn new(loaded: &'a LoadedSession, manifest: &Manifest, counted: &Counted) -> Self {
+    pub(super) fn new(loaded: &'a LoadedSession, manifest: &Manifest, counted: &CountedDevices) -> Self {
         let spans = loaded.spans();
         let rests: Vec<Window> = loaded.events.idle.iter().map(|(_, window)| *window).collect();
         let mut activity: Vec<Window> = spans.iter().flat_map(|span| span.windows()).collect();

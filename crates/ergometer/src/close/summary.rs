@@ -7,7 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ergometer_diagnostics::{CommandLine, Diagnostic};
 use ergometer_runs::Summary;
 use ergometer_runs::summary::{
-    Accuracy, JudgeSummary, LatencySummary, Outcomes, SUMMARY_VERSION, SubjectAccuracy, TokenSummary,
+    Accuracy, EnergySummary, IntelligenceSummary, JudgeSummary, LatencySummary, Outcomes, SUMMARY_VERSION,
+    SubjectAccuracy, TokenSummary,
 };
 use ergometer_statistics::{Estimate, proportion_interval};
 
@@ -22,6 +23,18 @@ use super::warning::{LoadObservations, RunEnd, load_warnings, warnings};
 use crate::journal::Manifest;
 use ergometer_runs::Closing;
 
+/// Intelligence per joule and per watt: from measured energy, or else from modelled energy.
+fn intelligence_of_run(manifest: &Manifest, tally: &Tally, energy: &EnergySummary) -> Option<IntelligenceSummary> {
+    let (measured, modelled) = (energy.measured.as_ref(), energy.modelled.as_ref());
+    let (totals, is_modelled) = measured.map(|totals| (totals, false)).or(modelled.map(|totals| (totals, true)))?;
+    // Energy between requests and in gaps of the sensors is charged to recorded and unrecorded requests alike.
+    let balance = totals.balance;
+    let share = if balance.requests_j > 0.0 { 1.0 - balance.unrecorded_j / balance.requests_j } else { 1.0 };
+    let gross = totals.gross_j.times(share);
+    let seconds = gross.value / totals.mean_power_w;
+    intelligence(tally, gross, seconds, is_modelled, manifest.config.request.seed)
+}
+
 /// Builds the summary and the warnings of a run.
 pub(super) fn summarise(
     folder: &Path,
@@ -33,16 +46,7 @@ pub(super) fn summarise(
     let duration_s: f64 =
         sessions.iter().filter_map(|session| session.window).map(|window| window.length().get()).sum();
     let energy = energy(sessions, tally, duration_s);
-    let (measured, modelled) = (energy.measured.as_ref(), energy.modelled.as_ref());
-    let primary = measured.map(|totals| (totals, false)).or(modelled.map(|totals| (totals, true)));
-    let intelligence = primary.and_then(|(totals, is_modelled)| {
-        // Energy between requests and in gaps of the sensors is charged to recorded and unrecorded requests alike.
-        let balance = totals.balance;
-        let share = if balance.requests_j > 0.0 { 1.0 - balance.unrecorded_j / balance.requests_j } else { 1.0 };
-        let gross = totals.gross_j.times(share);
-        let seconds = gross.value / totals.mean_power_w;
-        intelligence(tally, gross, seconds, is_modelled, manifest.config.request.seed)
-    });
+    let intelligence = intelligence_of_run(manifest, tally, &energy);
     let closing = sessions.last().and_then(|session| session.loaded.events.closed);
     let wanted = match (manifest.dataset.size, manifest.config.max_queries) {
         (Some(size), Some(most)) => Some(size.min(most)),
@@ -59,8 +63,12 @@ pub(super) fn summarise(
     let output_per_second =
         per_second(tally.output_tokens).filter(|_| tally.counted > 0 && tally.counted_completed == tally.completed);
     let ran_out = manifest.config.duration_s.filter(|_| closing == Some(Closing::Finished) && sessions.len() == 1);
-    let observations =
-        LoadObservations { short_answers: load.short_answers, backlog: load.backlog(), duration_s: ran_out };
+    let observations = LoadObservations {
+        short_answers: load.short_answers,
+        ignores_eos: manifest.config.request.ignore_eos,
+        backlog: load.backlog(),
+        duration_s: ran_out,
+    };
     let load = load.summarise(sessions, &manifest.place, output_per_second);
     // Insert them after failures and before all others: a limited client affects the other figures.
     let failures = warnings.iter().take_while(|warning| matches!(warning, Warning::Failures { .. })).count();

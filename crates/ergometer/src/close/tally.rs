@@ -67,7 +67,7 @@ pub(super) struct Tally {
     pub(super) damaged_lines: u64,
 }
 
-/// Counts of the answers by what the judge did.
+/// Counts of judged and unjudged answers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct JudgeTally {
     /// Answers with a verdict.

@@ -121,7 +121,7 @@ pub(super) fn add(one: Estimate, other: Estimate) -> Estimate {
     Estimate { value: one.value + other.value, low: both(one.low, other.low), high: both(one.high, other.high) }
 }
 
-/// An estimate minus a value with a margin of its own.
+/// An estimate minus a value with its own margin.
 fn subtract(from: Estimate, other: f64, margin: f64) -> Estimate {
     let value = from.value - other;
     let half = |end: Option<f64>| end.map(|end| (end - from.value).hypot(margin));

@@ -9,7 +9,7 @@
 use ergometer_telemetry::DeviceKind;
 use ergometer_units::Seconds;
 
-use crate::config::Counted;
+use crate::config::CountedDevices;
 use crate::journal::Manifest;
 use ergometer_runs::record::{ComputeMetrics, HardwareUtilization};
 use ergometer_sensors::hardware::{Peak, peak_of};
@@ -37,7 +37,7 @@ pub(super) struct Work {
 }
 
 impl Workload {
-    pub(super) fn new(manifest: &Manifest, counted: &Counted) -> Self {
+    pub(super) fn new(manifest: &Manifest, counted: &CountedDevices) -> Self {
         let on_gpu = manifest.model.computes_on != Some(DeviceKind::Cpu) && super::is_ours(manifest);
         let gpus = manifest.gpus.iter().filter(|gpu| {
             let index = u32::try_from(gpu.device_id).unwrap_or(u32::MAX);

@@ -64,12 +64,16 @@ pub enum Warning {
         /// The requested duration, in seconds.
         of_s: f64,
     },
-    /// Answers stopped before the maximum number of tokens although `ignore_eos` was requested.
+    /// Answers stopped before the maximum number of tokens, although `ignore_eos` or a replay requires their full
+    /// length.
     ShortAnswers {
         /// How many.
         count: u64,
         /// The completed requests.
         of: u64,
+        /// Whether `ignore_eos` was requested.
+        #[serde(skip)]
+        ignores_eos: bool,
     },
     /// Two token counts of the same answers disagree.
     TokenCounts {
@@ -151,7 +155,7 @@ pub enum Warning {
     },
     /// Scraping the server's metrics failed at least once.
     ServerMetrics {
-        /// What happened.
+        /// The first error.
         message: String,
     },
     /// The server's count of generated tokens differs from the answers.
@@ -188,7 +192,11 @@ impl Diagnostic for Warning {
             Self::TooShort { .. } => {
                 hint!("totals are right; for single queries, request longer answers or use a larger model")
             }
-            Self::NoIdle => hint!("leave out ", option("idle").value("0s"), ", and let the run end by itself"),
+            Self::NoIdle => hint!(
+                "idle power is measured before and after the run: leave out ",
+                option("idle").value("0s"),
+                ", and do not interrupt the run"
+            ),
             Self::Failures { .. } => hint!(
                 "the `ergometer.cause` column of their records says why; ",
                 option("max-failures").value("N"),
@@ -203,7 +211,12 @@ impl Diagnostic for Warning {
             Self::RanOut { .. } => {
                 hint!("use a larger dataset, or ", option("dataset").value("synthetic"), ", which is endless")
             }
-            Self::ShortAnswers { .. } => hint!(
+            Self::ShortAnswers { ignores_eos: true, .. } => hint!(
+                "the server seems to ignore ",
+                flag("ignore-eos"),
+                "; use one that supports it: vLLM, SGLang, llama.cpp"
+            ),
+            Self::ShortAnswers { ignores_eos: false, .. } => hint!(
                 "pass ",
                 flag("ignore-eos"),
                 " to get answers of full length from servers that support it: vLLM, SGLang, llama.cpp"
@@ -218,7 +231,9 @@ impl Diagnostic for Warning {
                 option("tokenizer").value("PATH"),
                 "; figures per token cover the other queries only"
             ),
-            Self::Tokenizer { .. } => hint!("restore it, then count with ", command("finalize")),
+            Self::Tokenizer { .. } => {
+                hint!("restore the tokenizer, then run ", command("finalize"), " to count the tokens")
+            }
             Self::Unjudged { folder, .. } => hint!(
                 "judge them with ",
                 command(format!("profile --resume {}", folder.display())),
@@ -279,7 +294,7 @@ impl fmt::Display for Warning {
             }
             Self::ClientLimited { reasons } => {
                 let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
-                write!(f, "the client was a limit, not only the server: {}", reasons.join(", "))
+                write!(f, "the client, not only the server, limited the load: {}", reasons.join("; "))
             }
             Self::Behind { sent, ended, in_flight } => write!(
                 f,
@@ -289,13 +304,13 @@ impl fmt::Display for Warning {
             Self::RanOut { after_s, of_s } => {
                 write!(f, "the dataset ran out after {after_s:.1} s of the requested {of_s} s")
             }
-            Self::ShortAnswers { count, of } => {
+            Self::ShortAnswers { count, of, .. } => {
                 write!(f, "{count} of {of} answers stopped before the maximum number of tokens")
             }
             Self::TokenCounts { count, of, taken, other } => write!(
                 f,
-                "two token counts disagree on {count} of {of} answers: the first has {} by {} and {} by {}",
-                taken.1, taken.0, other.1, other.0
+                "two token counts disagree on {count} of {of} answers; for the first of them, {} counts {} and {} counts {}",
+                taken.0, taken.1, other.0, other.1
             ),
             Self::Uncounted { count } => {
                 let answers = plural(*count, "answer", "answers");
@@ -321,7 +336,7 @@ impl fmt::Display for Warning {
             }
             Self::Damaged { lines } => write!(f, "{lines} lines of the journal are damaged and were skipped"),
             Self::Readings { session, cause } => {
-                write!(f, "session {session} has no energy: its readings cannot be used: {cause}")
+                write!(f, "session {session} has no energy, because its readings cannot be used: {cause}")
             }
             Self::Sensor { message } | Self::ServerMetrics { message } => f.write_str(message),
             Self::ServerTokens { server, ours } => {
@@ -346,12 +361,12 @@ pub(super) struct RunEnd<'a> {
 /// Warnings about the load.
 pub(super) fn load_warnings(load: &LoadSummary, observations: &LoadObservations) -> Vec<Warning> {
     let reasons = load.client.reasons.clone();
-    let short_answers = observations.short_answers;
+    let LoadObservations { short_answers, ignores_eos, .. } = *observations;
     let behind = observations.backlog.map(|(sent, ended, in_flight)| Warning::Behind { sent, ended, in_flight });
     let ran_out = observations.duration_s.filter(|&of_s| load.whole.duration_s < 0.9 * of_s);
     let ran_out = ran_out.map(|of_s| Warning::RanOut { after_s: load.whole.duration_s, of_s });
     let limited = load.client_limited.then_some(Warning::ClientLimited { reasons });
-    let short = Warning::ShortAnswers { count: short_answers, of: load.whole.completed };
+    let short = Warning::ShortAnswers { count: short_answers, of: load.whole.completed, ignores_eos };
     let short = (short_answers > 0).then_some(short);
     limited.into_iter().chain(behind).chain(ran_out).chain(short).collect()
 }
@@ -359,6 +374,8 @@ pub(super) fn load_warnings(load: &LoadSummary, observations: &LoadObservations)
 /// Observations about the load that are not in its summary.
 pub(super) struct LoadObservations {
     pub(super) short_answers: u64,
+    /// Whether `ignore_eos` was requested.
+    pub(super) ignores_eos: bool,
     /// Requests sent and answered per second, and requests in flight, if an open loop sent faster than the server answered.
     pub(super) backlog: Option<(f64, f64, u64)>,
     /// The requested duration, if the dataset ended before it.

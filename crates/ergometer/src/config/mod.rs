@@ -1,3 +1,3 @@
-//! The devices a run counts, which the run configuration holds.
+//! Re-exports the devices whose energy counts.
 
-pub use ergometer_runs::config::{Counted, DeviceError};
+pub use ergometer_runs::config::{CountedDevices, DeviceError};

@@ -305,7 +305,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_line_has_a_third_number_only_where_a_request_waited() {
+    fn a_line_has_a_third_number_only_if_the_request_waited() {
         for (text, waited) in [(r#"["http/1.1",70]"#, None), (r#"["http/2",null,9]"#, Some(Seconds::from_nanos(9)))] {
             let line = ConnectionUse::from(serde_json::from_str::<WireLine>(text).unwrap());
             assert_eq!(line.waited, waited, "{text}");
@@ -314,7 +314,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn every_entry_survives_its_line() {
+    fn every_entry_is_read_back_from_its_line() {
         let window = Window::new(at(5), at(9)).unwrap();
         let failed = Outcome::Failed { kind: FailureKind::TimeoutTotal, cause: String::from("after 1 s\n") };
         let entries = [

@@ -11,11 +11,11 @@ pub enum JournalError {
     /// The file system failed.
     #[error("cannot {action} {}: {}", path.display(), describe(cause))]
     Io {
-        /// What was tried, such as `open`.
+        /// The action that failed, such as `open`.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the file system.
         cause: io::Error,
     },
     /// The run folder has no journal.

@@ -18,7 +18,7 @@ use ergometer_runs::record::GpuColumn;
 /// The version of the journal.
 const VERSION: u32 = 1;
 
-/// The configuration of a run and what it ran on.
+/// The configuration of a run, and its dataset, model and machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The version of the format.

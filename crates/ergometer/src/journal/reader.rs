@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_cut_anywhere_gives_what_is_whole_before_the_cut() {
+    fn a_journal_cut_anywhere_gives_the_complete_lines_before_the_cut() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.jsonl");
         let lines = journal();

@@ -275,7 +275,7 @@ mod tests {
     proptest! {
         /// A file cut anywhere keeps its complete lines, and a writer continues after them.
         #[test]
-        fn a_cut_takes_the_line_it_is_in_and_no_other(
+        fn a_cut_damages_only_the_line_it_is_in(
             replies in prop::collection::vec("\\PC{0,12}", 1..6), place: prop::sample::Index,
         ) {
             let folder = tempfile::tempdir().unwrap();

@@ -117,7 +117,7 @@ impl JournalWriter {
 struct WriterThread {
     file: File,
     path: PathBuf,
-    /// How long the file is up to its last whole line.
+    /// The length of the file up to its last complete line.
     whole: u64,
     failure: Arc<Mutex<Option<JournalError>>>,
     waiting: Arc<AtomicUsize>,
@@ -177,7 +177,7 @@ mod tests {
     use ergometer_runs::Closing;
 
     #[tokio::test]
-    async fn what_is_acknowledged_is_in_the_file() {
+    async fn acknowledged_entries_are_in_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.jsonl");
         let writer = JournalWriter::create(&path).unwrap();
@@ -190,7 +190,7 @@ mod tests {
         writer.append(Entry::Closed(Closing::Finished));
         writer.finish().unwrap();
         assert_eq!(SessionEvents::read(&path).unwrap().closed, Some(Closing::Finished));
-        assert!(JournalWriter::create(&path).is_err(), "a journal is never started over");
+        assert!(JournalWriter::create(&path).is_err(), "an existing journal is never overwritten");
     }
 
     #[cfg(target_os = "linux")]
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_queued_is_in_the_file_in_its_order() {
+    async fn queued_entries_are_in_the_file_in_order() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.jsonl");
         let writer = JournalWriter::create(&path).unwrap();

@@ -68,7 +68,7 @@ impl MeanInterval {
     /// The mean of some values. `own` is half the width of one estimate's interval: the sensor or model is the same in
     /// every run, so this part does not shrink with the number of runs, and their scatter is added to it.
     pub(super) fn new(values: &[f64], own: Option<f64>) -> Self {
-        let Some(spread) = Spread::of(values) else { return Self { mean: 0.0, low: None, high: None } };
+        let Some(spread) = Spread::new(values) else { return Self { mean: 0.0, low: None, high: None } };
         let half = match (spread.half_width(), own) {
             (Some(scatter), Some(own)) => Some(scatter.hypot(own)),
             (scatter, own) => scatter.or(own),
@@ -83,7 +83,7 @@ impl MeanInterval {
 }
 
 fn mean(values: &[f64]) -> f64 {
-    Spread::of(values).map_or(0.0, |spread| spread.mean)
+    Spread::new(values).map_or(0.0, |spread| spread.mean)
 }
 
 /// Half the width of an interval. Its low end stops at zero, so the high end counts.

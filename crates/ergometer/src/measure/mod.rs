@@ -1,4 +1,4 @@
-//! Measures the energy of a command: runs it, measures the machine at rest before and after, and reports the energy of
+//! Measures the energy of a command: runs it, measures idle power before and after, and reports the energy of
 //! each device, gross and net of idle power.
 //!
 //! ```
@@ -44,7 +44,7 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// Without an idle measurement, sensors need this long before and after a run to enclose it: a few steps of a counter.
 const FRAME: Duration = Duration::from_millis(400);
 
-/// What to measure, and how.
+/// A command to measure, and how to measure it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeasureSpec {
     /// The program and its arguments.
@@ -71,7 +71,7 @@ pub struct Measurement {
     pub command: Vec<OsString>,
     /// Its runs, at least one.
     pub runs: Vec<CommandRun>,
-    /// The windows in which the machine was at rest.
+    /// The windows in which idle power was measured.
     pub rests: Vec<Window>,
     /// All readings.
     pub timeline: Timeline,
@@ -136,7 +136,7 @@ fn run_all(
     Ok((runs, rests))
 }
 
-/// Lets the machine settle, then returns the window in which it was at rest. `None` without idle time, or if interrupted.
+/// Lets the machine settle, then returns the window of the idle measurement. `None` without idle time, or if interrupted.
 fn rest(length: Duration, clock: &Clock, control: &mut dyn MeasureControl) -> Option<Window> {
     if length.is_zero() {
         control.sleep(FRAME);

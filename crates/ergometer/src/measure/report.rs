@@ -15,7 +15,7 @@ pub struct MeasureReport {
     pub command: Vec<String>,
     /// The number of runs.
     pub repeat: usize,
-    /// All measured devices together; absent where nothing is measured.
+    /// The sum over all measured devices; absent if no device is measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<EnergyFigures>,
     /// Each device and scope.
@@ -36,7 +36,7 @@ pub struct DeviceFigures {
     pub device: DeviceId,
     /// Its name.
     pub name: String,
-    /// What part of it.
+    /// The part of the device.
     pub scope: Scope,
     /// Where the readings come from.
     pub provenance: Provenance,
@@ -56,7 +56,7 @@ pub struct UnknownEnergy {
     pub device: DeviceId,
     /// Its name.
     pub name: String,
-    /// What part of it.
+    /// The part of the device.
     pub scope: Scope,
     /// Why its energy is unknown.
     pub why: String,
@@ -88,7 +88,7 @@ pub struct EnergyReport {
     pub high: f64,
     /// How it was estimated.
     pub method: Method,
-    /// What to know about it.
+    /// Notes about the estimate.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }

@@ -18,7 +18,7 @@ const MAX_TOKENS: u64 = 1024;
 
 /// Why a judge cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("the judge cannot be used: {0}")]
+#[error("{0}")]
 pub struct JudgeError(Message);
 
 impl Diagnostic for JudgeError {
@@ -30,7 +30,9 @@ impl Diagnostic for JudgeError {
 impl From<ClientError> for JudgeError {
     /// Names the options of the judge in the hint instead of those of the run's client.
     fn from(error: ClientError) -> Self {
-        let mut message = error.to_message();
+        let is_reached = !matches!(error, ClientError::Unreachable(_));
+        let place = if is_reached { "the judge cannot be used" } else { "cannot reach the judge" };
+        let mut message = error.to_message().at(place);
         message.hint = match error {
             ClientError::Unreachable(_) => Some(hint!(
                 "check that the server is running; ",
@@ -170,13 +172,14 @@ mod tests {
     #[tokio::test]
     async fn errors_name_the_options_of_the_judge() {
         let error = refused(spec("http://localhost:1", Some("ERGOMETER_NO_SUCH_KEY"))).await;
-        assert!(error.contains("is not set") && error.contains("with --judge-api-key-env"), "{error}");
+        assert!(error.contains("is unset") && error.contains("with --judge-api-key-env"), "{error}");
         // PATH is set wherever tests run.
         let error = refused(spec("http://judge.example", Some("PATH"))).await;
         assert!(error.contains("the judge cannot be used") && error.contains("over plain HTTP"), "{error}");
         // A port without a listener: it was free a moment ago.
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let error = refused(spec(&format!("http://127.0.0.1:{port}"), None)).await;
-        assert!(error.contains("no server answers") && error.contains("is running; --judge takes"), "{error}");
+        assert!(error.contains("cannot reach the judge: no server answers"), "{error}");
+        assert!(error.contains("is running; --judge takes"), "{error}");
     }
 }

@@ -1,7 +1,7 @@
 //! Counts missing tokens and judges answers after the last request of a run, and writes the results to `after.jsonl`.
 //!
 //! The sensors have stopped by then, so the energy of a tokenizer or a judge is not part of the run. A review that was
-//! stopped or killed can be resumed: it skips what is in `after.jsonl`.
+//! stopped or killed can be resumed: it skips requests that are in `after.jsonl`.
 
 mod judge;
 mod prompt;
@@ -51,7 +51,7 @@ pub struct Review {
 
 /// The progress of a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reviewing<'a> {
+pub enum ReviewProgress<'a> {
     /// Tokens are counted.
     Counting {
         /// Requests done.
@@ -72,7 +72,7 @@ pub enum Reviewing<'a> {
 
 /// How a review ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reviewed {
+pub enum ReviewOutcome {
     /// Everything possible was counted and judged.
     Done,
     /// The user stopped it before its end.
@@ -87,8 +87,8 @@ struct Task {
 }
 
 impl Review {
-    /// Counts and judges the records of the run, and reports progress to `tell`.
-    pub async fn run(self, tell: &(dyn Fn(Reviewing<'_>) + Send + Sync)) -> Result<Reviewed, JournalError> {
+    /// Counts and judges the records of the run, and calls `report` with its progress.
+    pub async fn run(self, report: &(dyn Fn(ReviewProgress<'_>) + Send + Sync)) -> Result<ReviewOutcome, JournalError> {
         let numbers = self.journal.sessions()?;
         let sessions =
             numbers.iter().map(|&number| self.journal.events(number)).collect::<Result<Vec<SessionEvents>, _>>()?;
@@ -108,19 +108,19 @@ impl Review {
             }
         }
         if uncounted.is_empty() && unjudged.is_empty() {
-            return Ok(Reviewed::Done);
+            return Ok(ReviewOutcome::Done);
         }
         let mut running = RunningReview {
             review: &self,
             exchanges: Exchanges::new(&self.journal, numbers),
             writer: after.writer(),
-            tell,
+            report,
         };
         let counted = running.count(&uncounted).await?;
         let judged = running.judge(&unjudged).await?;
         running.writer.finish()?;
-        let is_stopped = [counted, judged].contains(&Reviewed::Stopped);
-        Ok(if is_stopped { Reviewed::Stopped } else { Reviewed::Done })
+        let is_stopped = [counted, judged].contains(&ReviewOutcome::Stopped);
+        Ok(if is_stopped { ReviewOutcome::Stopped } else { ReviewOutcome::Done })
     }
 }
 
@@ -129,13 +129,13 @@ struct RunningReview<'a> {
     review: &'a Review,
     exchanges: Exchanges,
     writer: ReviewJournalWriter,
-    tell: &'a (dyn Fn(Reviewing<'_>) + Send + Sync),
+    report: &'a (dyn Fn(ReviewProgress<'_>) + Send + Sync),
 }
 
 impl RunningReview<'_> {
     /// Counts tokens with the server's tokenizer.
-    async fn count(&mut self, tasks: &[Task]) -> Result<Reviewed, JournalError> {
-        let Self { review, exchanges, writer, tell } = self;
+    async fn count(&mut self, tasks: &[Task]) -> Result<ReviewOutcome, JournalError> {
+        let Self { review, exchanges, writer, report } = self;
         let (total, mut done) = (tasks.len() as u64, 0);
         let ask = |task: &Task| {
             let exchange = exchanges.read(task.session as usize, task.located)?;
@@ -144,7 +144,7 @@ impl RunningReview<'_> {
         };
         let take = |counted: Option<TokenCount>| {
             done += 1;
-            tell(Reviewing::Counting { done, total });
+            report(ReviewProgress::Counting { done, total });
             let Some(count) = counted else { return Ok(false) };
             writer.write(&ReviewEntry::Counted(count)).map(|()| true)
         };
@@ -152,9 +152,9 @@ impl RunningReview<'_> {
     }
 
     /// Judges answers.
-    async fn judge(&mut self, tasks: &[Task]) -> Result<Reviewed, JournalError> {
-        let Self { review, exchanges, writer, tell } = self;
-        let Some(judge) = &review.judge else { return Ok(Reviewed::Done) };
+    async fn judge(&mut self, tasks: &[Task]) -> Result<ReviewOutcome, JournalError> {
+        let Self { review, exchanges, writer, report } = self;
+        let Some(judge) = &review.judge else { return Ok(ReviewOutcome::Done) };
         let (total, mut done) = (tasks.len() as u64, 0);
         let mut has_failed = false;
         let ask = |task: &Task| {
@@ -164,14 +164,14 @@ impl RunningReview<'_> {
         };
         let take = |judged: Option<Result<Judgement, RequestError>>| {
             done += 1;
-            tell(Reviewing::Judging { done, total });
+            report(ReviewProgress::Judging { done, total });
             let cause = match judged {
                 Some(Ok(judgement)) => return writer.write(&ReviewEntry::Judged(judgement)).map(|()| true),
                 Some(Err(error)) => error.cause,
                 None => String::from("its client panicked"),
             };
             if !std::mem::replace(&mut has_failed, true) {
-                tell(Reviewing::JudgeFailed(&cause));
+                report(ReviewProgress::JudgeFailed(&cause));
             }
             Ok(false)
         };

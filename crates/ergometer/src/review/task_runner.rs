@@ -3,7 +3,7 @@
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::Reviewed;
+use super::ReviewOutcome;
 use crate::journal::JournalError;
 use crate::stop::stopped;
 
@@ -33,7 +33,7 @@ impl TaskRunner {
         mut tasks: impl ExactSizeIterator<Item = Task>,
         mut ask: impl FnMut(Task) -> Result<Asking, JournalError>,
         mut take: impl FnMut(Option<Answer>) -> Result<bool, JournalError>,
-    ) -> Result<Reviewed, JournalError>
+    ) -> Result<ReviewOutcome, JournalError>
     where
         Answer: Send + 'static,
         Asking: Future<Output = Option<Answer>> + Send + 'static,
@@ -51,15 +51,15 @@ impl TaskRunner {
                 biased;
                 answer = asked.join_next() => answer,
                 // Tasks in flight are dropped; they run again when the run is resumed.
-                () = stopped(&mut self.stop) => return Ok(Reviewed::Stopped),
+                () = stopped(&mut self.stop) => return Ok(ReviewOutcome::Stopped),
             };
             match answer {
-                None if tasks.len() > 0 => return Ok(Reviewed::Stopped),
-                None => return Ok(Reviewed::Done),
+                None if tasks.len() > 0 => return Ok(ReviewOutcome::Stopped),
+                None => return Ok(ReviewOutcome::Done),
                 Some(answer) => failures = if take(answer.ok().flatten())? { 0 } else { failures + 1 },
             }
             if failures >= self.limits.failures_in_a_row {
-                return Ok(Reviewed::Done);
+                return Ok(ReviewOutcome::Done);
             }
         }
     }
@@ -75,7 +75,7 @@ mod tests {
 
     /// Runs tasks up to this number, some of which fail. Returns the outcome, the answers, the number of tasks started, and
     /// the most at a time.
-    async fn ask(end: u32, fails: fn(u32) -> bool) -> (Reviewed, Vec<u32>, u32, usize) {
+    async fn ask(end: u32, fails: fn(u32) -> bool) -> (ReviewOutcome, Vec<u32>, u32, usize) {
         let (_sender, stop) = watch::channel(false);
         let (mut taken, mut asked) = (Vec::new(), 0);
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -100,17 +100,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn everything_is_asked_a_few_at_a_time() {
+    async fn all_tasks_run_a_few_at_a_time() {
         let (reviewed, taken, asked, most) = ask(30, |number| number % 3 == 0).await;
-        assert_eq!((reviewed, asked, most), (Reviewed::Done, 30, 4));
+        assert_eq!((reviewed, asked, most), (ReviewOutcome::Done, 30, 4));
         assert_eq!(taken, (0..30).filter(|number| number % 3 != 0 && *number != 13).collect::<Vec<_>>());
-        assert_eq!(ask(0, |_| true).await.0, Reviewed::Done);
+        assert_eq!(ask(0, |_| true).await.0, ReviewOutcome::Done);
     }
 
     #[tokio::test]
-    async fn nobody_is_asked_for_ever_in_vain() {
+    async fn failures_in_a_row_end_the_run() {
         let (reviewed, taken, asked, _) = ask(10_000, |number| number >= 20).await;
-        assert_eq!(reviewed, Reviewed::Done);
+        assert_eq!(reviewed, ReviewOutcome::Done);
         assert!(asked < 40 && taken.len() > 12, "{asked} asked, {taken:?}");
     }
 
@@ -122,7 +122,7 @@ mod tests {
             TaskRunner::new(LIMITS, stop.clone()).run(0..end, ask, |_| Ok(true)).await.unwrap()
         };
         sender.send(true).unwrap();
-        assert_eq!(run(9).await, Reviewed::Stopped);
-        assert_eq!(run(0).await, Reviewed::Done, "there was nothing to stop");
+        assert_eq!(run(9).await, ReviewOutcome::Stopped);
+        assert_eq!(run(0).await, ReviewOutcome::Done, "there was nothing to stop");
     }
 }

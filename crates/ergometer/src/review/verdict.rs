@@ -39,7 +39,7 @@ pub fn verdict(reply: &str) -> Option<Verdict> {
     let said = reply.lines().rev().find_map(text_after_verdict)?;
     let end = said.find(|letter: char| !letter.is_alphanumeric()).unwrap_or(said.len());
     let (word, rest) = said.split_at(end);
-    // `correct, since`, `correct**.` and `correct (both say 4)` are; `correct answer missing` is not.
+    // `correct, since`, `correct**.` and `correct (both say 4)` are accepted; `correct answer missing` is not.
     if rest.trim_start().starts_with(char::is_alphanumeric) {
         return None;
     }
@@ -94,14 +94,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_reply_breaks_it(reply in "\\PC*", pieces in prop::collection::vec(
+        fn no_reply_panics(reply in "\\PC*", pieces in prop::collection::vec(
             prop::sample::select(vec!["verdict", ":", " ", "\n", "correct", "wrong", "**", "İ", "ß", ".", "答"]), 0..12))
         {
             let _ = (verdict(&reply), verdict(&pieces.concat()));
         }
 
         #[test]
-        fn a_verdict_at_the_end_is_found_whatever_stands_before(before in "\\PC*", is_correct: bool) {
+        fn a_verdict_at_the_end_is_found_after_any_text(before in "\\PC*", is_correct: bool) {
             let expected = Verdict::from_correct(is_correct);
             prop_assert_eq!(verdict(&format!("{before}\nverdict: {}", expected.word())), Some(expected));
         }

@@ -1,48 +1,47 @@
-//! When the requests of an open loop are due: a schedule and a seed go in; times from the start come out, one after the
-//! other. The same seed gives the same times.
+//! Computes when the requests of an open loop are due, as times from the start. The same seed gives the same times.
 //!
-//! Gaps are drawn with a mean of 1 and summed up: the number of arrivals expected so far. The rate turns it into time,
-//! and a ramp, over which the rate rises in a straight line, bends it: after t seconds of a ramp of T seconds to R a
-//! second, R t² / 2T are expected.
+//! Gaps are drawn with a mean of 1; their sum is the expected number of arrivals so far. The rate converts it to time.
+//! During a ramp the rate increases linearly: t seconds into a ramp of T seconds to R requests a second, R t² / 2T
+//! arrivals are expected.
 
 use std::time::Duration;
 
 use ergometer_datasets::random::Random;
 use ergometer_runs::config::Arrivals;
 
-/// When requests are due.
+/// Generates the times at which requests are due.
 #[derive(Debug, Clone)]
-pub(super) struct Due {
+pub(super) struct ArrivalTimes {
     rate: f64,
     arrivals: Arrivals,
     ramp_s: f64,
     random: Random,
-    /// How many are expected up to the next one.
+    /// The expected number of arrivals up to the next request.
     expected: f64,
-    /// When the first one that is not left out would have been due.
+    /// When the first request that is not skipped would have been due.
     skipped_s: f64,
 }
 
-/// So that the times of arrival do not repeat the draws of a dataset with the same seed.
-const APART: u64 = 0x6172_7269_7661_6c73;
+/// Changes the seed, so that arrival times do not repeat the random numbers of a dataset with the same seed.
+const SEED_MASK: u64 = 0x6172_7269_7661_6c73;
 
-impl Due {
+impl ArrivalTimes {
     pub(super) fn new(rate: f64, arrivals: Arrivals, ramp_s: f64, seed: u64) -> Self {
-        Self { rate, arrivals, ramp_s, random: Random::new(seed ^ APART), expected: 0.0, skipped_s: 0.0 }
+        Self { rate, arrivals, ramp_s, random: Random::new(seed ^ SEED_MASK), expected: 0.0, skipped_s: 0.0 }
     }
 
-    /// Leaves out so many, which were sent in an earlier session: the next is due at once, and the others as they would have
-    /// been.
+    /// Skips requests that were sent in an earlier session: the next request is due at once, and the gaps after it stay
+    /// the same.
     pub(super) fn skip(&mut self, count: u64) {
         for _ in 0..count {
             self.next();
         }
-        self.skipped_s = self.time_of(self.expected);
+        self.skipped_s = self.time_for(self.expected);
     }
 
-    /// When the next one is due. The first is due at once.
+    /// When the next request is due. The first is due at once.
     pub(super) fn next(&mut self) -> Duration {
-        let at = self.time_of(self.expected) - self.skipped_s;
+        let at = self.time_for(self.expected) - self.skipped_s;
         self.expected += match self.arrivals {
             Arrivals::Constant => 1.0,
             Arrivals::Poisson => -self.random.unit().ln(),
@@ -51,8 +50,8 @@ impl Due {
         Duration::try_from_secs_f64(at.max(0.0)).unwrap_or(Duration::MAX)
     }
 
-    /// When so many are expected.
-    fn time_of(&self, expected: f64) -> f64 {
+    /// The time by which this many arrivals are expected.
+    fn time_for(&self, expected: f64) -> f64 {
         let by_end_of_ramp = self.rate * self.ramp_s / 2.0;
         if expected < by_end_of_ramp {
             (2.0 * self.ramp_s * expected / self.rate).sqrt()
@@ -62,8 +61,9 @@ impl Due {
     }
 }
 
-/// A draw of a gamma distribution of this shape and scale 1 (Marsaglia and Tsang, "A Simple Method for Generating Gamma
-/// Variables", ACM Transactions on Mathematical Software 26, 2000). A shape below 1 is drawn one larger and scaled down.
+/// Draws from a gamma distribution of this shape and scale 1 (Marsaglia and Tsang, "A Simple Method for Generating
+/// Gamma Variables", ACM Transactions on Mathematical Software 26, 2000). For a shape below 1, it draws with shape + 1
+/// and scales down.
 fn gamma(shape: f64, random: &mut Random) -> f64 {
     if shape < 1.0 {
         let larger = gamma(shape + 1.0, random);
@@ -86,12 +86,12 @@ mod tests {
 
     use super::*;
 
-    fn times(due: &mut Due, count: usize) -> Vec<f64> {
+    fn times(due: &mut ArrivalTimes, count: usize) -> Vec<f64> {
         (0..count).map(|_| due.next().as_secs_f64()).collect()
     }
 
     fn gaps(arrivals: Arrivals) -> (f64, f64) {
-        let times = times(&mut Due::new(50.0, arrivals, 0.0, 3), 40_001);
+        let times = times(&mut ArrivalTimes::new(50.0, arrivals, 0.0, 3), 40_001);
         let gaps: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
@@ -99,8 +99,8 @@ mod tests {
     }
 
     #[test]
-    fn gaps_have_the_mean_and_the_spread_of_their_distribution() {
-        // The coefficient of variation of a gamma distribution is one over the root of its shape.
+    fn gaps_have_the_mean_and_variation_of_their_distribution() {
+        // The coefficient of variation of a gamma distribution is 1 / sqrt(shape).
         let expected = [
             (Arrivals::Constant, 0.0_f64),
             (Arrivals::Poisson, 1.0),
@@ -116,17 +116,17 @@ mod tests {
     }
 
     #[test]
-    fn a_ramp_delays_by_half_its_length_and_rises_in_a_straight_line() {
-        let mut due = Due::new(10.0, Arrivals::Constant, 4.0, 0);
+    fn a_ramp_is_linear_and_delays_by_half_its_length() {
+        let mut due = ArrivalTimes::new(10.0, Arrivals::Constant, 4.0, 0);
         let times = times(&mut due, 61);
-        // 20 are expected over the ramp, a quarter of them over its first half.
+        // 20 arrivals are expected during the ramp, a quarter of them in its first half.
         assert_eq!((times[0], times[5], times[20], times[60]), (0.0, 2.0, 4.0, 8.0));
     }
 
     #[test]
-    fn those_left_out_change_nothing_for_the_others() {
-        let all = times(&mut Due::new(7.0, Arrivals::Poisson, 3.0, 5), 40);
-        let mut rest = Due::new(7.0, Arrivals::Poisson, 3.0, 5);
+    fn skipping_does_not_change_later_gaps() {
+        let all = times(&mut ArrivalTimes::new(7.0, Arrivals::Poisson, 3.0, 5), 40);
+        let mut rest = ArrivalTimes::new(7.0, Arrivals::Poisson, 3.0, 5);
         rest.skip(15);
         for (found, wanted) in times(&mut rest, 25).iter().zip(&all[15..]) {
             assert!((found - (wanted - all[15])).abs() < 1e-6, "{found}, not {}", wanted - all[15]);
@@ -135,9 +135,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn times_never_go_back_and_are_those_of_the_seed(seed: u64, rate in 0.001_f64..10_000.0, ramp in 0.0_f64..100.0, kind in 0_usize..4) {
+        fn times_ascend_and_depend_on_the_seed(seed: u64, rate in 0.001_f64..10_000.0, ramp in 0.0_f64..100.0, kind in 0_usize..4) {
             let arrivals = [Arrivals::Constant, Arrivals::Poisson, Arrivals::Gamma(0.05), Arrivals::Gamma(20.0)][kind];
-            let drawn = |seed| times(&mut Due::new(rate, arrivals, ramp, seed), 50);
+            let drawn = |seed| times(&mut ArrivalTimes::new(rate, arrivals, ramp, seed), 50);
             let one = drawn(seed);
             prop_assert!(one.is_sorted() && one[0] == 0.0, "{:?}", one);
             prop_assert_eq!(&one, &drawn(seed));

@@ -1,10 +1,9 @@
-//! What can be wrong with a run before anything is sent: a configuration, a dataset and a client go in; an error with what to
-//! do about it comes out, or what the run needs to know.
+//! Checks the configuration, dataset and client of a run before the first request. An error has a hint.
 
 use ergometer_diagnostics::{Diagnostic, Hint, Message, hint, option};
 
 use super::{RunError, Sensing};
-use crate::config::Counted;
+use crate::config::CountedDevices;
 use crate::review::Tokenizer;
 use ergometer_clients::http::{ports, raise_descriptor_limit};
 use ergometer_clients::{Client, Protocol};
@@ -12,7 +11,7 @@ use ergometer_datasets::Dataset;
 use ergometer_datasets::grade::Grader;
 use ergometer_runs::config::{RunConfig, Schedule};
 
-/// What a run is made of.
+/// The configuration, dataset, client and sensors of a run.
 pub(super) struct Parts {
     pub(super) config: RunConfig,
     pub(super) dataset: Box<dyn Dataset>,
@@ -20,23 +19,23 @@ pub(super) struct Parts {
     pub(super) sensing: Sensing,
 }
 
-/// What was looked at without the client.
-pub(super) struct Checked {
+/// Settings that the checks resolve from the configuration and the dataset.
+pub(super) struct ResolvedSettings {
     pub(super) grader: Grader,
-    pub(super) counted: Counted,
-    /// A hash of the tokenizer, where one was given.
+    pub(super) counted: CountedDevices,
+    /// The hash of the tokenizer, if one is configured.
     pub(super) tokenizer: Option<String>,
 }
 
-/// Files and sockets that are open beside the connections: the journal, sensors, what the runtime needs.
+/// Open files and sockets other than connections: of the journal, the sensors and the runtime.
 const OTHER_FILES: u64 = 32;
 
-/// A dataset without an end is looked through this far for an answer.
-const FAR: u64 = 1000;
+/// The number of queries of an endless dataset that are searched for a reference answer.
+const MAX_SEARCHED: u64 = 1000;
 
 impl Parts {
-    /// Checks what can be checked without the client.
-    pub(super) fn check(&self) -> Result<Checked, RunError> {
+    /// Checks everything that does not need a response of the server.
+    pub(super) fn check(&self) -> Result<ResolvedSettings, RunError> {
         let (config, dataset) = (&self.config, &self.dataset);
         let refuse = |text: String, hint: Hint| Err(RunError::config(Message::new(text).with_hint(hint)));
         if dataset.size().is_none() && config.max_queries.is_none() && config.duration_s.is_none() {
@@ -77,11 +76,11 @@ impl Parts {
         counted.check(&self.sensing.devices())?;
         let tokenizer = Tokenizer::from_config(config).map_err(|error| RunError::config(error.to_message()))?;
         let tokenizer = tokenizer.map(|tokenizer| tokenizer.fingerprint().to_owned());
-        Ok(Checked { grader, counted, tokenizer })
+        Ok(ResolvedSettings { grader, counted, tokenizer })
     }
 
-    /// Checks that this system lets as many connections be open as a closed loop will have. How many an open one will have,
-    /// nobody knows; for it, too, the limit is raised.
+    /// Checks that this system allows as many open connections as a closed loop needs. The number an open loop needs is
+    /// unknown in advance; the limit on open files is raised for it, too.
     fn check_connections(&self) -> Result<(), RunError> {
         if self.client.base_url().is_none() {
             return Ok(());
@@ -113,10 +112,10 @@ impl Parts {
         Ok(())
     }
 
-    /// Whether any query that will be sent has an answer.
+    /// Whether any query that will be sent has a reference answer.
     fn has_answer(&self) -> Result<bool, RunError> {
         let most = self.config.max_queries.unwrap_or(u64::MAX);
-        for index in 0..self.dataset.size().unwrap_or(FAR).min(most) {
+        for index in 0..self.dataset.size().unwrap_or(MAX_SEARCHED).min(most) {
             if !self.dataset.get(index)?.answer.is_empty() {
                 return Ok(true);
             }

@@ -12,7 +12,7 @@ use super::counts::Counts;
 use super::dispenser::Dispenser;
 use crate::stop::stopped;
 
-/// The queries that are left, the user's wish to stop, and the first failure.
+/// The dispenser of queries, the stop signal of the user, and the first failure.
 pub(super) struct Control {
     pub(super) dispenser: Dispenser,
     stop: watch::Receiver<bool>,
@@ -24,17 +24,17 @@ impl Control {
         Self { dispenser, stop, failure: Mutex::new(None) }
     }
 
-    /// Whether the user wants to stop.
+    /// Whether the user stopped the run.
     pub(super) fn is_stopped(&self) -> bool {
         *self.stop.borrow()
     }
 
-    /// Waits until the user wants to stop.
+    /// Waits until the user stops the run.
     pub(super) async fn stopped(&self) {
         stopped(&mut self.stop.clone()).await;
     }
 
-    /// Sleeps until the time is over or the user wants to stop. Returns whether the user does.
+    /// Sleeps for this long or until the user stops the run. Returns whether the run is stopped.
     pub(super) async fn sleep(&self, length: Duration) -> bool {
         tokio::select! {
             () = tokio::time::sleep(length) => self.is_stopped(),
@@ -57,8 +57,8 @@ impl Control {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Why sending ended. `is_stopped` says whether the user wanted to stop before the last request ended: a query that was
-    /// handed out and then given up is not settled.
+    /// Why sending ended. `is_stopped`: whether the user stopped the run before the last request ended. A query that
+    /// was handed out and then cancelled is not settled.
     pub(super) fn closing(&self, counts: &Counts, is_stopped: bool) -> Closing {
         let closing = self.dispenser.closing();
         let is_broken_off = counts.broken_off.load(Ordering::Relaxed) > 0;

@@ -1,5 +1,5 @@
-//! One conversation: its turns are sent one after the other, each with what was said before. A query of its own is a
-//! conversation of one turn.
+//! Sends the turns of a conversation one after the other, each with the earlier turns. A query without a conversation
+//! is a conversation of one turn.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use ergometer_units::{Seconds, Timestamp};
 
 use super::RunError;
-use super::sending::{Answer, Failed, Prompt, Sender};
+use super::sending::{Prompt, QueryOutcome, RequestFailure, Sender};
 use ergometer_clients::EarlierTurn;
 use ergometer_datasets::Query;
 use ergometer_datasets::random::Random;
@@ -16,9 +16,9 @@ use ergometer_runs::config::Think;
 
 /// A conversation that is due.
 pub(super) struct Conversation {
-    /// The places of its turns in the dataset.
+    /// The indices of its turns in the dataset.
     pub(super) turns: Range<u64>,
-    /// The first of them, where somebody has looked it up already.
+    /// The query of the first turn, if it is already loaded.
     pub(super) first: Option<Query>,
     /// When it is due.
     pub(super) scheduled: Timestamp,
@@ -26,36 +26,36 @@ pub(super) struct Conversation {
 
 /// How a conversation ended.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Over {
-    /// When.
+pub(super) struct ConversationEnd {
+    /// When its last request ended.
     pub(super) end: Timestamp,
-    /// Whether nobody listens, or nobody could be asked.
-    pub(super) is_nobody_there: bool,
+    /// Whether the server could not be reached, or did not respond at all.
+    pub(super) is_unreachable: bool,
 }
 
-/// So that the human's time does not repeat the draws of a dataset with the same seed.
-const APART: u64 = 0x7468_696e_6b69_6e67;
+/// Changes the seed, so that think times do not repeat the random numbers of a dataset with the same seed.
+const SEED_MASK: u64 = 0x7468_696e_6b69_6e67;
 
-/// Conversations, and the sender of their turns.
+/// Sends conversations.
 pub(super) struct Conversations {
     pub(super) sender: Sender,
-    /// Turns that were settled in earlier sessions, of conversations that are not over.
+    /// Turns that were answered in earlier sessions, of conversations that are not complete.
     pub(super) earlier: BTreeMap<u64, EarlierTurn>,
 }
 
 impl Conversations {
-    /// Sends the turns that were not dealt with before, until one fails or it is time to stop.
-    pub(super) async fn converse(&self, conversation: Conversation) -> Result<Over, RunError> {
+    /// Sends the turns that are not settled, until one fails or sending stops.
+    pub(super) async fn converse(&self, conversation: Conversation) -> Result<ConversationEnd, RunError> {
         let sender = &self.sender;
         let dispenser = &sender.control.dispenser;
         let Conversation { turns, mut first, scheduled } = conversation;
-        let mut over = Over { end: scheduled, is_nobody_there: false };
+        let mut ended = ConversationEnd { end: scheduled, is_unreachable: false };
         let (mut before, mut is_broken, mut is_begun) = (Vec::new(), false, false);
         for index in turns {
             if dispenser.is_done(index) {
-                // Said in an earlier session; a turn that failed there breaks the conversation here.
+                // Settled in an earlier session. If it failed there, the conversation cannot continue.
                 match self.earlier.get(&index) {
-                    Some(said) => before.push(said.clone()),
+                    Some(turn) => before.push(turn.clone()),
                     None => is_broken = true,
                 }
                 continue;
@@ -71,7 +71,7 @@ impl Conversations {
             let mut due = scheduled;
             if is_begun {
                 let think = self.think(&query);
-                // What the human says after the time is up is not sent.
+                // A turn whose think time ends after the deadline is not sent.
                 if dispenser.is_over_after(think.into())
                     || sender.control.sleep(think.into()).await
                     || dispenser.is_over()
@@ -79,31 +79,31 @@ impl Conversations {
                     sender.counts.broken_off.fetch_add(1, Ordering::Relaxed);
                     break;
                 }
-                due = over.end + think;
+                due = ended.end + think;
             }
             is_begun = true;
             let settled = sender.send(Prompt { query: &query, before: &before }, due).await?;
-            over.end = settled.end;
-            match settled.answer {
-                Answer::Said(answer) => before.push(EarlierTurn { problem: query.problem, answer }),
-                Answer::Failed(failed) => {
-                    over.is_nobody_there = failed == Failed::Unheard;
+            ended.end = settled.end;
+            match settled.outcome {
+                QueryOutcome::Completed(answer) => before.push(EarlierTurn { problem: query.problem, answer }),
+                QueryOutcome::Failed(failure) => {
+                    ended.is_unreachable = failure == RequestFailure::Unreachable;
                     is_broken = true;
                 }
-                Answer::None => break,
+                QueryOutcome::Stopped => break,
             }
         }
-        Ok(over)
+        Ok(ended)
     }
 
-    /// How long the human thinks before this turn: as the dataset says, else as the run says.
+    /// The think time before this turn: from the dataset, else from the configuration.
     fn think(&self, query: &Query) -> Seconds {
-        let told = query.turn.and_then(|turn| turn.think_s).filter(|seconds| *seconds >= 0.0);
-        Seconds::new(told.unwrap_or_else(|| match self.sender.config.think {
+        let recorded = query.turn.and_then(|turn| turn.think_s).filter(|seconds| *seconds >= 0.0);
+        Seconds::new(recorded.unwrap_or_else(|| match self.sender.config.think {
             Think::Never => 0.0,
             Think::Fixed { seconds } => seconds,
             Think::Exponential { mean_s } => {
-                let seed = self.sender.config.request.seed ^ APART;
+                let seed = self.sender.config.request.seed ^ SEED_MASK;
                 -mean_s * Random::for_query(seed, query.index).unit().ln()
             }
         }))

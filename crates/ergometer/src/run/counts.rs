@@ -1,19 +1,19 @@
-//! Counts of a session while it runs, for the live view and for how it ended.
+//! Counts of the running session, for the live view and for the reason why it ended.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::figures::Figures;
 
-/// Counts that every task that sends adds to.
+/// Counts that all sending tasks share.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) done: AtomicU64,
     pub(super) failed: AtomicU64,
     pub(super) cancelled: AtomicU64,
-    /// Conversations that ended before their last turn.
+    /// Conversations that stopped before their last turn.
     pub(super) broken_off: AtomicU64,
-    /// Attempts that were followed by another.
+    /// Attempts that were retried.
     pub(super) retried: AtomicU64,
     pub(super) in_flight: AtomicU64,
     pub(super) most_in_flight: AtomicU64,

@@ -1,5 +1,5 @@
-//! Which query is next: in the order of the dataset, none twice, none after it is time to stop. The turns of a
-//! conversation are handed out together.
+//! Hands out queries in the order of the dataset, each once, until sending stops. The turns of a conversation are
+//! handed out together.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -13,11 +13,11 @@ use ergometer_runs::Closing;
 /// Hands out queries.
 pub(super) struct Dispenser {
     next: Mutex<u64>,
-    /// One past the last; `None` where there is no end.
+    /// One past the last index; `None` for an endless dataset.
     end: Option<u64>,
-    /// Those dealt with in earlier sessions.
+    /// Queries settled in earlier sessions.
     done: BTreeSet<u64>,
-    /// Who knows which are turns of one conversation; every query is one of its own without it.
+    /// The dataset, which has the conversations; without it, every query is a conversation of one turn.
     dataset: Option<Arc<dyn Dataset>>,
     next_request: AtomicU64,
     failures_left: AtomicU64,
@@ -51,8 +51,8 @@ impl Dispenser {
         Self { failures_left: AtomicU64::new(most.unwrap_or(u64::MAX)), ..self }
     }
 
-    /// The places of the next query, or of the turns of the next conversation; `None` where it is time to stop. One of them
-    /// at least was not dealt with before.
+    /// The indices of the next query, or of the turns of the next conversation; `None` if sending stops. At least one
+    /// of them is not settled yet.
     pub(super) fn next(&self) -> Option<Range<u64>> {
         let mut next = self.lock();
         let turns = self.upcoming(&mut next)?;
@@ -60,7 +60,7 @@ impl Dispenser {
         Some(turns)
     }
 
-    /// What [`next`](Self::next) would hand out, which is then still to be had.
+    /// The range that [`next`](Self::next) would return, without handing it out.
     pub(super) fn peek(&self) -> Option<Range<u64>> {
         self.upcoming(&mut self.lock())
     }
@@ -84,22 +84,22 @@ impl Dispenser {
         first..self.end.map_or(end, |most| end.min(most))
     }
 
-    /// Whether this query was dealt with in an earlier session.
+    /// Whether this query was settled in an earlier session.
     pub(super) fn is_done(&self, index: u64) -> bool {
         self.done.contains(&index)
     }
 
-    /// Whether it will hand out nothing any more, though there may be something left.
+    /// Whether no further query is handed out, even if some are left.
     pub(super) fn is_over(&self) -> bool {
         self.is_over_after(Duration::ZERO) || self.failures_left.load(Ordering::Relaxed) == 0
     }
 
-    /// The number of the next request.
+    /// Takes the number of the next request.
     pub(super) fn number(&self) -> u64 {
         self.next_request.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether it will hand out nothing any more after this wait.
+    /// Whether no further query is handed out after this wait.
     pub(super) fn is_over_after(&self, wait: Duration) -> bool {
         self.is_stopped.load(Ordering::Relaxed)
             || self
@@ -107,29 +107,29 @@ impl Dispenser {
                 .is_some_and(|deadline| Instant::now().checked_add(wait).is_none_or(|then| then >= deadline))
     }
 
-    /// A request failed.
+    /// Counts a failed request.
     pub(super) fn failed(&self) {
         let _ = self.failures_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
             (left != u64::MAX).then(|| left.saturating_sub(1))
         });
     }
 
-    /// Hands out no more.
+    /// Stops handing out queries.
     pub(super) fn stop(&self) {
         self.is_stopped.store(true, Ordering::Relaxed);
     }
 
-    /// How many there are in all; `None` where there is no end.
+    /// The number of queries of the run; `None` if it is endless.
     pub(super) fn total(&self) -> Option<u64> {
         self.end
     }
 
-    /// How many were dealt with before.
+    /// The number of queries settled in earlier sessions.
     pub(super) fn done_before(&self) -> u64 {
         self.done.len() as u64
     }
 
-    /// Why it hands out no more, where the user did not stop it.
+    /// Why no further query is handed out, if the user did not stop the run.
     pub(super) fn closing(&self) -> Closing {
         let is_out = self.end.is_some_and(|end| *self.lock() >= end);
         if self.failures_left.load(Ordering::Relaxed) == 0 {
@@ -173,7 +173,7 @@ mod tests {
         }
 
         fn turns(&self, index: u64) -> u64 {
-            assert_eq!(index % 3, 0, "asked for first turns only");
+            assert_eq!(index % 3, 0, "only first turns are requested");
             3
         }
 
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn every_query_comes_once_and_those_done_do_not() {
+    fn every_open_query_is_handed_out_once() {
         let dispenser = Dispenser::new(Some(6), BTreeSet::from([0, 3]), 10);
         assert_eq!((dispenser.peek(), dispenser.peek()), (Some(1..2), Some(1..2)));
         let given: Vec<_> = std::iter::from_fn(|| dispenser.next()).collect();
@@ -197,20 +197,20 @@ mod tests {
     }
 
     #[test]
-    fn the_turns_of_a_conversation_come_together() {
+    fn the_turns_of_a_conversation_are_handed_out_together() {
         let done = BTreeSet::from([0, 1, 2, 3]);
         let dispenser = Dispenser::new(Some(10), done, 0).with_conversations(Arc::new(Threes));
         let given: Vec<_> = std::iter::from_fn(|| dispenser.next()).collect();
         assert_eq!(
             given,
             [3..6, 6..9, 9..10],
-            "one that is done is left out, one half done is not, and none goes beyond the end"
+            "a settled conversation is skipped, a partly settled one is not, and none passes the end"
         );
         assert!(dispenser.is_done(3) && !dispenser.is_done(4));
     }
 
     #[test]
-    fn it_stops_when_told_at_the_deadline_and_after_too_many_failures() {
+    fn it_ends_on_stop_at_the_deadline_and_after_too_many_failures() {
         let stopped = Dispenser::new(None, BTreeSet::new(), 0);
         assert_eq!(stopped.next(), Some(0..1));
         stopped.stop();

@@ -1,4 +1,4 @@
-//! Why a run could not be made or went no further.
+//! Errors of preparing or making a run.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use ergometer_clients::ClientError;
 use ergometer_clients::server_metrics::MetricsError;
 use ergometer_datasets::DatasetError;
 
-/// Why a run could not be made or went no further.
+/// Why a run could not be prepared, or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The dataset cannot be used.
@@ -30,31 +30,31 @@ pub enum RunError {
     /// A device that does not exist, or has no energy.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// A sensor the user brings along does not work.
+    /// A sensor configured by the user does not work.
     #[error(transparent)]
     Sensor(#[from] ExternalError),
-    /// The server's metrics were asked for and are not there.
+    /// The server's metrics are configured but not available.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
     /// The configuration is invalid.
     #[error("{0}")]
     Config(Message),
-    /// A defect of ergo or a lack of resources: a task panicked, or a thread could not be started.
+    /// A bug in ergo or a lack of resources: a task panicked, or a thread could not be started.
     #[error("{0}")]
     Internal(Message),
-    /// The run folder is there already.
+    /// The run folder already exists.
     #[error("{} exists", path.display())]
     Exists {
-        /// Which folder.
+        /// The folder.
         path: PathBuf,
     },
-    /// What is there is no run.
-    #[error("{} exists and is not a run folder, so it is left alone", path.display())]
+    /// The folder is not a run.
+    #[error("{} exists and is not a run folder, so it was not changed", path.display())]
     NotARun {
-        /// Which folder.
+        /// The folder.
         path: PathBuf,
     },
-    /// A run cannot be resumed as it is.
+    /// The run cannot be resumed.
     #[error("cannot resume {}: {why}", path.display())]
     NotResumable {
         /// The run folder.
@@ -68,7 +68,7 @@ pub enum RunError {
     /// The readings cannot be written.
     #[error(transparent)]
     Recording(#[from] ergometer_telemetry::recording::RecordingError),
-    /// The files of the run could not be derived.
+    /// The result files of the run could not be written.
     #[error(transparent)]
     Close(#[from] CloseError),
 }
@@ -107,17 +107,17 @@ impl Diagnostic for RunError {
 }
 
 impl RunError {
-    /// An invalid configuration.
+    /// Creates an error of an invalid configuration.
     pub(crate) fn config(message: impl Into<Message>) -> Self {
         Self::Config(message.into())
     }
 
-    /// A failure inside of ergo, not of what was asked for.
+    /// Creates an error of a bug in ergo.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::Internal(Message::new(message).with_hint(hint!("this is a defect of ergo; please report it")))
     }
 
-    /// How a session ends that this error ended.
+    /// Why a session ended if it ended with this error.
     pub(crate) fn closing(&self) -> Closing {
         match self {
             Self::Dataset(_) => Closing::Unreadable,
@@ -126,12 +126,12 @@ impl RunError {
         }
     }
 
-    /// A run that cannot be resumed.
+    /// Creates the error of a run that cannot be resumed.
     pub(crate) fn not_resumable(folder: &Path, why: impl Into<Message>) -> Self {
         Self::NotResumable { path: folder.to_path_buf(), why: why.into() }
     }
 
-    /// A run that cannot be resumed without a secret, which is never stored.
+    /// Creates the error of a run that needs a secret to resume; secrets are never stored.
     pub(crate) fn missing_secret(folder: &Path, secret: &MissingSecret) -> Self {
         let why = Message::new(format!("{} is a secret and was not stored", secret.what));
         Self::not_resumable(folder, why.with_hint(hint!("pass it again with ", option(secret.option))))

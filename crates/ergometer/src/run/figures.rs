@@ -1,4 +1,4 @@
-//! What answers came to so far, for the live view only: the exact figures are derived when the run closes.
+//! Provisional latencies for the live view. The exact figures are computed when the run is finalized.
 
 use ergometer_units::Seconds;
 use hdrhistogram::Histogram;
@@ -6,19 +6,19 @@ use hdrhistogram::Histogram;
 use super::progress::Percentiles;
 use ergometer_runs::Exchange;
 
-/// Latencies of the answers that completed, in microseconds.
+/// Latencies of the completed requests, in microseconds.
 #[derive(Debug)]
 pub(super) struct Figures {
     ttft: Option<Histogram<u64>>,
     itl: Option<Histogram<u64>>,
 }
 
-/// No latency is longer: an hour.
+/// The longest latency recorded: one hour.
 const LONGEST_US: u64 = 3_600_000_000;
 
 impl Default for Figures {
     fn default() -> Self {
-        // Two digits: 20 KB each.
+        // Two significant digits: 20 KB each.
         let histogram = || Histogram::new_with_bounds(1, LONGEST_US, 2).ok();
         Self { ttft: histogram(), itl: histogram() }
     }
@@ -63,10 +63,10 @@ mod tests {
     use crate::journal::exchange_for_tests as exchange;
 
     #[test]
-    fn latencies_are_those_of_the_answers() {
+    fn percentiles_match_the_chunk_times() {
         let mut figures = Figures::default();
         assert_eq!((figures.ttft(), figures.itl()), (None, None));
-        // Chunks 10, 20 and 25 ms after sending.
+        // Chunks arrive 10, 20 and 25 ms after sending.
         for request in 0..10 {
             figures.take(&exchange(request, 1_000_000));
         }

@@ -1,4 +1,4 @@
-//! Where a run is written, so that an older run of the same name is there until the new one has its first record.
+//! Manages the run folder. A run that replaces an older one is written next to it until it has its first record.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::RunError;
 use crate::journal::{JournalError, JournalFolder, Lock, Manifest};
 
-/// What to do with the folder.
+/// How to use the run folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// It must not be there.
+    /// Create it; it must not exist.
     New(PathBuf),
-    /// If it is there, it is replaced once the new run has its first record.
+    /// Create it; an existing run is replaced once the new run has its first record.
     Replace(PathBuf),
-    /// It is there and is gone on with.
+    /// Resume the run in it.
     Resume(PathBuf),
 }
 
@@ -23,31 +23,31 @@ pub enum Target {
 #[derive(Debug)]
 pub(crate) struct RunFolder {
     path: PathBuf,
-    /// Where the run is written until its first record; `None` from then on.
-    staged: Mutex<Option<Staged>>,
+    /// The temporary folder until the first record; `None` afterwards.
+    staged: Mutex<Option<StagedRun>>,
     has_record: AtomicBool,
-    /// Nobody else writes here.
+    /// Keeps other processes from writing here.
     _lock: Lock,
 }
 
-/// A run that will take the place of another.
+/// A run in a temporary folder that will replace another run.
 #[derive(Debug)]
-struct Staged {
+struct StagedRun {
     path: PathBuf,
-    /// Nobody goes on with the run that is to be replaced, and nobody else replaces it. `None` where it has no journal.
+    /// Keeps other processes from resuming or replacing the old run. `None` if it has no journal.
     old: Option<Lock>,
 }
 
 impl RunFolder {
-    /// Makes room and starts the journal of a new run. Nothing that is there is changed yet.
+    /// Creates the folder and starts the journal of a new run. An existing run is not changed yet.
     pub(crate) fn prepare(target: &Target, manifest: &Manifest) -> Result<Self, RunError> {
-        let folder = |path: &Path, staged: Option<Staged>, has_record, lock| Self {
+        let folder = |path: &Path, staged: Option<StagedRun>, has_record, lock| Self {
             path: path.to_path_buf(),
             staged: Mutex::new(staged),
             has_record: AtomicBool::new(has_record),
             _lock: lock,
         };
-        // Made, with its journal and its lock, before anybody else can look at it.
+        // Created with its journal and lock before another process can open it.
         let started = |path: &Path| -> Result<Lock, RunError> {
             let journal = JournalFolder::of_run(path);
             let begun = journal.create(manifest).and_then(|()| journal.lock());
@@ -72,35 +72,35 @@ impl RunFolder {
                 let old = lock_if_there(path)?;
                 let staged = beside(path, "new");
                 drop(lock_if_there(&staged)?);
-                // What a killed run left here has no record: the folder would have its own name by then.
+                // A killed run left this folder without a record: with a record it would have been renamed.
                 remove(&staged)?;
                 create(&staged)?;
                 let lock = started(&staged)?;
-                Ok(folder(path, Some(Staged { path: staged, old }), false, lock))
+                Ok(folder(path, Some(StagedRun { path: staged, old }), false, lock))
             }
             Target::Resume(path) => Ok(folder(path, None, true, JournalFolder::of_run(path).lock()?)),
         }
     }
 
-    /// Where the run stands now.
+    /// The current path of the run.
     pub(crate) fn now(&self) -> PathBuf {
         self.lock().as_ref().map_or_else(|| self.path.clone(), |staged| staged.path.clone())
     }
 
-    /// Where it will stand.
+    /// The final path of the run.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The run has its first record: from now on it has its own name, and what had it before is gone.
+    /// Renames the folder to its final name after the first record, and moves the replaced run aside.
     pub(crate) fn commit(&self) -> Result<(), RunError> {
         self.has_record.store(true, Ordering::Relaxed);
         let mut staged = self.lock();
-        let Some(Staged { path: new, old: lock }) = staged.as_mut() else { return Ok(()) };
+        let Some(StagedRun { path: new, old: lock }) = staged.as_mut() else { return Ok(()) };
         let _turn = turn(&self.path)?;
         let old = beside(&self.path, "old");
         remove(&old)?;
-        // Not every system renames a folder in which a file is open.
+        // Some systems cannot rename a folder that contains an open file.
         *lock = None;
         fs::rename(&self.path, &old).map_err(JournalError::io("rename", &self.path))?;
         fs::rename(&*new, &self.path).map_err(JournalError::io("rename", new))?;
@@ -108,32 +108,32 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Deletes what was replaced, once nothing is measured any more.
+    /// Deletes the replaced run. Called after the measurement.
     pub(crate) fn clear(&self) {
         if self.has_record() {
             let _ = remove(&beside(&self.path, "old"));
         }
     }
 
-    /// Whether there is anything to keep. A run that is gone on with is kept whatever is in it.
+    /// Whether the run has a record. A resumed run is always kept.
     pub(crate) fn has_record(&self) -> bool {
         self.has_record.load(Ordering::Relaxed)
     }
 
-    /// The run has no record: what was made for it is taken away again.
+    /// Removes the folder of a new run without a record.
     pub(crate) fn abandon(&self) {
         if !self.has_record() {
             let _ = remove(&self.now());
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Staged>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<StagedRun>> {
         self.staged.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
-/// Waits for its turn to make or rename run folders in a folder of runs, which takes a moment, and keeps others out for as
-/// long as this lives. Where folders cannot be locked, everybody is on their own.
+/// Locks the parent folder while run folders are created or renamed, which takes a moment; the lock is held until the
+/// result is dropped. `None` if the file system does not support locks.
 pub(crate) fn turn(run: &Path) -> Result<Option<File>, RunError> {
     let parent = run.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     create(parent)?;
@@ -145,7 +145,8 @@ fn lock_if_there(run: &Path) -> Result<Option<Lock>, RunError> {
     Ok(if journal.exists() { Some(journal.lock()?) } else { None })
 }
 
-/// Ends an exchange of folders that a kill cut short: the old one had been put aside, the new one not yet in its place.
+/// Completes a replacement that a kill interrupted after the old folder was moved aside and before the new one was
+/// renamed.
 pub(crate) fn recover(path: &Path) -> Result<(), RunError> {
     let (new, old) = (beside(path, "new"), beside(path, "old"));
     if !path.exists() && new.exists() && old.exists() {
@@ -155,13 +156,13 @@ pub(crate) fn recover(path: &Path) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Whether a folder is a run, or the empty beginning of one: nothing else is ever replaced.
+/// Whether a folder is a run, or the empty start of one. Nothing else is ever replaced.
 fn is_run(path: &Path) -> bool {
     let is_empty = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
     path.join("summary.json").is_file() || JournalFolder::of_run(path).exists() || is_empty()
 }
 
-/// A hidden folder of the same name beside it.
+/// A hidden folder next to this one, with its name and an extension.
 pub(crate) fn beside(path: &Path, extension: &str) -> PathBuf {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     path.with_file_name(format!(".{name}.{extension}"))
@@ -171,7 +172,7 @@ pub(crate) fn create(path: &Path) -> Result<(), RunError> {
     fs::create_dir_all(path).map_err(JournalError::io("create", path)).map_err(RunError::from)
 }
 
-/// Makes a folder that nobody else has made.
+/// Creates a folder that must not exist.
 pub(crate) fn create_new(path: &Path) -> Result<(), RunError> {
     match fs::create_dir(path) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
@@ -221,14 +222,14 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_replaced_only_by_one_with_a_record() {
+    fn a_run_is_replaced_only_by_a_run_with_a_record() {
         let (parent, path) = run_folder();
         assert!(matches!(prepare(&Target::New(path.clone())), Err(RunError::Exists { .. })));
         let folder = prepare(&Target::Replace(path.clone())).unwrap();
         fs::write(folder.now().join("summary.json"), "new").unwrap();
         assert!(fs::read_to_string(path.join("summary.json")).unwrap().contains("old"));
         folder.abandon();
-        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1, "nothing is left behind");
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1, "no other folder is left");
 
         let folder = prepare(&Target::Replace(path.clone())).unwrap();
         fs::write(folder.now().join("summary.json"), "new").unwrap();
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn two_that_start_at_once_are_told_apart() {
+    fn two_runs_that_start_at_once_do_not_share_a_folder() {
         let (_parent, path) = run_folder();
         let _first = prepare(&Target::Replace(path.clone())).unwrap();
         let second = prepare(&Target::Replace(path.clone())).unwrap_err();
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_run_is_never_replaced() {
+    fn only_runs_are_replaced() {
         let (_parent, path) = run_folder();
         fs::remove_file(path.join("summary.json")).unwrap();
         fs::write(path.join("thesis.tex"), "years of work").unwrap();

@@ -1,4 +1,4 @@
-//! Tells the observer how far a session is.
+//! Reports the progress of a session to the observer.
 
 use std::sync::atomic::Ordering;
 
@@ -9,13 +9,13 @@ use super::loops::Start;
 use super::provisional::Provisional;
 use super::sending::Sender;
 use super::{Observer, Progress};
-use crate::config::Counted;
+use crate::config::CountedDevices;
 
 /// The live view of a session.
 pub(super) struct LiveView<'a> {
     pub(super) sender: &'a Sender,
     pub(super) observer: &'a dyn Observer,
-    pub(super) counted: &'a Counted,
+    pub(super) counted: &'a CountedDevices,
     pub(super) sampler: &'a Sampler,
     pub(super) start: Start,
     pub(super) provisional: Provisional,
@@ -32,14 +32,14 @@ impl LiveView<'_> {
             provisional.update(timeline, self.counted, start.at);
             provisional.recent()
         });
-        // Energy is known up to a moment ago, queries up to now: the rate brings them together.
+        // The energy lags behind the queries by a moment; the rate of queries aligns the two.
         let elapsed = start.instant.elapsed();
         let joules_per = |count: u64| {
             let (joules, seconds) = provisional.so_far(start.at)?;
             let joules = joules.get() / seconds.get() / (count as f64 / elapsed.as_secs_f64());
             joules.is_finite().then(|| Joules::new(joules))
         };
-        // The observer may wait for a terminal; tasks that record an answer must not wait for it.
+        // Release the lock first: the observer may wait for a terminal, and sending tasks need the lock.
         let (ttft, itl) = {
             let figures = counts.figures();
             (figures.ttft(), figures.itl())

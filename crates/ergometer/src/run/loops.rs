@@ -1,8 +1,8 @@
-//! The loops that send: a closed one, whose slots send the next request when one ends, and an open one, which sends when
-//! requests are due, however many are in flight.
+//! The loops that send requests: a closed loop, whose slots each send a request when their last one ends, and an open
+//! loop, which sends requests when they are due, however many are in flight.
 //!
-//! The open loop has a thread of its own that sleeps until a request is due: the timers of the runtime count whole
-//! milliseconds, and wait for their turn when there is much to read.
+//! The open loop sleeps in a dedicated thread: timers of the runtime have a resolution of 1 ms, and are delayed while
+//! the runtime reads many responses.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,26 +12,26 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::RunError;
-use super::arrivals::Due;
-use super::conversation::{Conversation, Conversations, Over};
+use super::arrivals::ArrivalTimes;
+use super::conversation::{Conversation, ConversationEnd, Conversations};
 use super::dispenser::Dispenser;
 use super::sending::Sender;
 use ergometer_datasets::Query;
 use ergometer_runs::config::{RunConfig, Schedule};
 
-/// Where nobody listens, the rest of the dataset is not spent within a second: there is time to stop, or to start the
-/// server again.
-const NOBODY_THERE: Duration = Duration::from_millis(500);
+/// The pause of a slot after the server could not be reached. Without it, all queries of the dataset would fail within
+/// a second; with it, there is time to stop the run or restart the server.
+const UNREACHABLE_PAUSE: Duration = Duration::from_millis(500);
 
-/// The slots of a closed loop start this far apart at least. Of hundreds that start at once most would wait for each other,
-/// here and at the server's door, and as answers are alike they would do so again each time.
-const APART_S: f64 = 100e-6;
+/// The least time between the starts of two slots of a closed loop. If hundreds started at once, most would wait for
+/// each other in the client and at the server; as answers have similar lengths, they would do so again in each round.
+const LEAST_SPACING_S: f64 = 100e-6;
 
-/// Between the seeds of two draws.
-const ANOTHER: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Multiplier for the seeds of different draws.
+const DRAW_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Who sleeps until a request is due looks this often whether it is time to stop.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often the thread of an open loop checks whether to stop while it sleeps.
+const STOP_CHECK: Duration = Duration::from_millis(50);
 
 /// When sending began, by both clocks.
 #[derive(Debug, Clone, Copy)]
@@ -40,10 +40,10 @@ pub(super) struct Start {
     pub(super) instant: Instant,
 }
 
-/// Everything that sends holds one; when all are gone, everything is sent.
+/// Every sending task holds a clone. When all are dropped, every request has ended.
 pub(super) type Alive = mpsc::Sender<()>;
 
-/// Starts to send, as the schedule says.
+/// Starts the loop of the schedule.
 pub(super) fn start_loop(conversations: &Arc<Conversations>, start: Start, alive: &Alive) {
     match Timetable::from_config(&conversations.sender.config) {
         None => start_slots(conversations, start, alive),
@@ -57,7 +57,7 @@ pub(super) fn start_loop(conversations: &Arc<Conversations>, start: Start, alive
 fn start_slots(conversations: &Arc<Conversations>, start: Start, alive: &Alive) {
     let config = &conversations.sender.config;
     let slots = config.schedule.concurrency().unwrap_or(1).max(1);
-    let apart_s = (config.ramp_s / f64::from(slots)).max(APART_S);
+    let apart_s = (config.ramp_s / f64::from(slots)).max(LEAST_SPACING_S);
     for slot in 0..slots {
         let wait = Seconds::new(apart_s * f64::from(slot));
         let task = SendingTask { conversations: Arc::clone(conversations), _alive: alive.clone() };
@@ -80,7 +80,7 @@ fn start_timetable(conversations: &Arc<Conversations>, timetable: Timetable, sta
     }
 }
 
-/// One slot of a closed loop: the next request is scheduled when the last one ends.
+/// Runs one slot of a closed loop: its next request is due when its last one ends.
 async fn send_in_turn(conversations: &Conversations, start: Timestamp, wait: Seconds) {
     let Sender { control, clock, .. } = &conversations.sender;
     if wait > Seconds::ZERO && control.sleep(wait.into()).await {
@@ -91,11 +91,11 @@ async fn send_in_turn(conversations: &Conversations, start: Timestamp, wait: Sec
         && let Some(turns) = control.dispenser.next()
     {
         match conversations.converse(Conversation { turns, first: None, scheduled }).await {
-            Ok(Over { is_nobody_there: true, .. }) => {
-                control.sleep(NOBODY_THERE).await;
+            Ok(ConversationEnd { is_unreachable: true, .. }) => {
+                control.sleep(UNREACHABLE_PAUSE).await;
                 scheduled = clock.now();
             }
-            Ok(over) => scheduled = over.end,
+            Ok(ended) => scheduled = ended.end,
             Err(error) => {
                 control.fail(error);
                 return;
@@ -104,7 +104,7 @@ async fn send_in_turn(conversations: &Conversations, start: Timestamp, wait: Sec
     }
 }
 
-/// The open loop: sleeps until the next request is due, then starts it.
+/// Runs the open loop: sleeps until the next request is due, then starts it.
 fn send_when_due(
     conversations: &Arc<Conversations>,
     mut timetable: Timetable,
@@ -132,24 +132,24 @@ fn send_when_due(
     Ok(())
 }
 
-/// Sleeps until then. Returns whether it is still time to send.
+/// Sleeps until this time. Returns false if sending stops before.
 fn is_due(dispenser: &Dispenser, then: Option<Instant>) -> bool {
     loop {
         if dispenser.is_over() {
             return false;
         }
-        let left = then.map_or(LOOK, |then| then.saturating_duration_since(Instant::now()));
+        let left = then.map_or(STOP_CHECK, |then| then.saturating_duration_since(Instant::now()));
         if left.is_zero() {
             return true;
         }
-        std::thread::sleep(left.min(LOOK));
+        std::thread::sleep(left.min(STOP_CHECK));
     }
 }
 
-/// When the requests of an open loop are due.
+/// The times at which the requests of an open loop are due.
 enum Timetable {
-    Drawn(Due),
-    /// As recorded, this many times faster, from the first that is sent.
+    Drawn(ArrivalTimes),
+    /// At the recorded times, divided by `speed` and counted from the first query sent.
     Recorded {
         speed: f64,
         first_s: Option<f64>,
@@ -161,15 +161,15 @@ impl Timetable {
     fn from_config(config: &RunConfig) -> Option<Self> {
         match config.schedule {
             Schedule::Rate { rate, arrivals } => {
-                let seed = config.request.seed.wrapping_add(u64::from(config.draw).wrapping_mul(ANOTHER));
-                Some(Self::Drawn(Due::new(rate, arrivals, config.ramp_s, seed)))
+                let seed = config.request.seed.wrapping_add(u64::from(config.draw).wrapping_mul(DRAW_MULTIPLIER));
+                Some(Self::Drawn(ArrivalTimes::new(rate, arrivals, config.ramp_s, seed)))
             }
             Schedule::Replay { speed } => Some(Self::Recorded { speed, first_s: None }),
             Schedule::Concurrency { .. } => None,
         }
     }
 
-    /// Leaves out those of earlier sessions; a recording has its own times.
+    /// Skips requests of earlier sessions; a recording has times for each query and skips none.
     fn skip(&mut self, count: u64) {
         if let Self::Drawn(due) = self {
             due.skip(count);
@@ -190,7 +190,7 @@ impl Timetable {
     }
 }
 
-/// A task that sends. If it panicked unnoticed, its query would be missing and the run would pass for a complete one.
+/// A sending task. Its drop reports a panic, as the run would otherwise look complete without the query.
 struct SendingTask {
     conversations: Arc<Conversations>,
     _alive: Alive,

@@ -1,9 +1,9 @@
-//! The run: a configuration goes in; requests go out, and everything that happens goes into the journal.
+//! Makes a run: sends the requests of a configuration and records all events in the journal.
 //!
-//! In this order: dataset and client are resolved, the client is asked whether it is healthy and prepared, the machine
-//! says what it is, the folder is made ready, telemetry starts, the machine is measured at rest, the queries are sent,
-//! it is measured at rest again, the sensors stop, what is left to find out about the answers is asked, and the files of
-//! the run are derived from the journal. The client and the judge are closed on every path out.
+//! The order: resolve dataset and client, check the health of the server and prepare the client, read the system
+//! information, create the folder, start the sensors, measure idle power, send the queries, measure idle power again,
+//! stop the sensors, count missing tokens and judge answers, and derive the files of the run from the journal. The
+//! client and the judge are closed in every case.
 
 mod arrivals;
 mod checks;
@@ -27,7 +27,7 @@ mod session;
 pub use error::RunError;
 pub use folder::Target;
 pub(crate) use folder::{beside, create, create_new, recover, remove, turn};
-pub use prepared::{Finished, Prepared};
+pub use prepared::{FinishedRun, PreparedRun};
 pub use progress::{Notice, Observer, Percentiles, Progress};
 pub(crate) use provisional::power;
 pub use sensing::{Machine, Sensing};

@@ -1,4 +1,4 @@
-//! A run that is ready to go: everything that can be wrong without sending a request has been looked at.
+//! A run that is ready to start: every check that needs no request has passed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 
-use super::checks::{Checked, Parts};
+use super::checks::{Parts, ResolvedSettings};
 use super::folder::RunFolder;
-use super::session::{Ended, Session, SessionPlan};
+use super::session::{Session, SessionEnd, SessionPlan};
 use super::{Observer, RunError, Sensing, Target};
-use crate::close::{self, CloseError, Closed};
-use crate::config::Counted;
+use crate::close::{self, CloseError, ClosedRun};
+use crate::config::CountedDevices;
 use crate::journal::{DatasetFacts, Exchanges, JournalError, JournalFolder, Judgement, Manifest};
-use crate::review::{Judge, Review, Reviewed};
+use crate::review::{Judge, Review, ReviewOutcome};
 use ergometer_clients::server_metrics::ServerMetrics;
 use ergometer_clients::{Client, EarlierTurn, Locality, ModelFacts, Outcome};
 use ergometer_datasets::Dataset;
@@ -23,34 +23,34 @@ use ergometer_runs::config::RunConfig;
 use ergometer_runs::slug::folder_name;
 use ergometer_runs::{Closing, Fate};
 
-/// A run that is ready to go.
-pub struct Prepared {
+/// A run that is ready to start.
+pub struct PreparedRun {
     config: RunConfig,
     dataset: Arc<dyn Dataset>,
     client: Arc<dyn Client>,
-    /// Where a model grades; it is admitted before the run.
+    /// The judge, if a model grades. It is checked before the run.
     judge: Option<Judge>,
-    checked: Checked,
+    settings: ResolvedSettings,
     model: ModelFacts,
     sensing: Sensing,
-    /// What the server tells of itself.
+    /// The server's metrics, if it has any.
     server: Option<ServerMetrics>,
-    /// The run that is gone on with.
+    /// The manifest of the run, if it is resumed.
     resumed: Option<Manifest>,
 }
 
 /// A run that has ended.
 #[derive(Debug)]
-pub struct Finished {
-    /// Why.
+pub struct FinishedRun {
+    /// Why it ended.
     pub closing: Closing,
-    /// What was derived; `None` where there is no record.
-    pub closed: Option<Closed>,
-    /// What went wrong on the way, though what was measured is kept.
+    /// The results; `None` without a record.
+    pub closed: Option<ClosedRun>,
+    /// An error that stopped the run. The measurements so far are kept.
     pub failure: Option<RunError>,
 }
 
-impl Prepared {
+impl PreparedRun {
     /// Resolves dataset and client, and prepares the client.
     pub async fn new(mut config: RunConfig, sensing: Sensing) -> Result<Self, RunError> {
         let dataset = ergometer_datasets::open(&config.dataset)?;
@@ -62,7 +62,7 @@ impl Prepared {
         Self::ready(Parts { config, dataset, client, sensing }, None).await?.call_judge().await
     }
 
-    /// Goes on with a run: everything but the secrets comes from its folder. `secrets` puts back what was not stored.
+    /// Resumes a run with the configuration in its folder. `secrets` restores the secrets, which are not stored.
     pub async fn resume(
         folder: &Path,
         secrets: impl FnOnce(&mut RunConfig),
@@ -84,8 +84,8 @@ impl Prepared {
         Self::go_on(folder, manifest, Parts { config, dataset, client, sensing }).await?.call_judge().await
     }
 
-    /// With a dataset and a client of one's own. The configuration's names for them are what is stored. A judge is
-    /// given by [`judged_by`](Self::judged_by).
+    /// Prepares a run with the caller's dataset and client, which are stored under the names in the configuration. To
+    /// set the judge, use [`judged_by`](Self::judged_by).
     pub async fn with(
         config: RunConfig,
         dataset: Box<dyn Dataset>,
@@ -95,7 +95,7 @@ impl Prepared {
         Self::ready(Parts { config, dataset, client, sensing }, None).await
     }
 
-    /// Goes on with a run that was made [`with`](Self::with) a dataset and a client of one's own.
+    /// Resumes a run that was prepared [`with`](Self::with) the caller's dataset and client.
     pub async fn resume_with(
         folder: &Path,
         dataset: Box<dyn Dataset>,
@@ -116,7 +116,8 @@ impl Prepared {
         }
     }
 
-    /// Lets this client grade, where the configuration has a judge. Its name for the model is what is stored.
+    /// Sets the client of the judge, if the configuration has one. Its model is stored under the name in the
+    /// configuration.
     pub async fn judged_by(mut self, judge: Box<dyn Client>) -> Result<Self, RunError> {
         let model = self.config.judge.as_ref().map(|spec| spec.model.clone()).unwrap_or_default();
         self.judge = match Judge::admit(judge, &model).await {
@@ -129,7 +130,7 @@ impl Prepared {
         Ok(self)
     }
 
-    /// Finds the judge that was asked for.
+    /// Connects to the judge of the configuration.
     async fn call_judge(mut self) -> Result<Self, RunError> {
         let Some(spec) = &mut self.config.judge else { return Ok(self) };
         match Judge::open(spec).await {
@@ -150,7 +151,7 @@ impl Prepared {
         let is_same = then.parameters == prepared.model.parameters && then.fingerprint == prepared.model.fingerprint;
         let why = if !is_same {
             Message::new("the model has changed since the run started")
-        } else if tokenizer != prepared.checked.tokenizer {
+        } else if tokenizer != prepared.settings.tokenizer {
             Message::new("the tokenizer has changed since the run started")
                 .with_hint(hint!("restore the old tokenizer"))
         } else if label != now {
@@ -163,24 +164,24 @@ impl Prepared {
         Err(RunError::not_resumable(folder, why))
     }
 
-    /// Looks at everything; where something is wrong, the client is closed.
+    /// Runs all checks. On an error, the client is closed.
     async fn ready(parts: Parts, resumed: Option<Manifest>) -> Result<Self, RunError> {
-        let checked = parts.check();
+        let settings = parts.check();
         let Parts { config, dataset, client, sensing } = parts;
         let ready = async {
-            let checked = checked?;
+            let settings = settings?;
             client.health().await?;
             let mut model = client.prepare(&config.request).await?;
             model.parameters = model.parameters.or(config.model_parameters);
             let asked = config.server_metrics.as_deref();
             let server = ServerMetrics::find(&config.client, client.base_url(), asked).await?;
-            Ok((checked, model, server))
+            Ok((settings, model, server))
         };
-        // What a server is asked before a run holds much; a caller's stack need not.
+        // Boxed: this future is large, and the caller's stack may be small.
         match Box::pin(ready).await {
-            Ok((checked, model, server)) => {
+            Ok((settings, model, server)) => {
                 let (dataset, client) = (Arc::from(dataset), Arc::from(client));
-                Ok(Self { config, dataset, client, judge: None, checked, model, sensing, server, resumed })
+                Ok(Self { config, dataset, client, judge: None, settings, model, sensing, server, resumed })
             }
             Err(error) => {
                 let _ = client.close().await;
@@ -189,7 +190,7 @@ impl Prepared {
         }
     }
 
-    /// What is asked for.
+    /// The configuration.
     #[must_use]
     pub fn config(&self) -> &RunConfig {
         &self.config
@@ -207,31 +208,31 @@ impl Prepared {
         &self.model
     }
 
-    /// Which devices count.
+    /// The devices whose energy counts.
     #[must_use]
-    pub fn counted(&self) -> &Counted {
-        &self.checked.counted
+    pub fn counted(&self) -> &CountedDevices {
+        &self.settings.counted
     }
 
-    /// What it measures with.
+    /// The sensors and the machine.
     #[must_use]
     pub fn sensing(&self) -> &Sensing {
         &self.sensing
     }
 
-    /// What the server tells of itself, where it does.
+    /// The server's metrics, if it has any.
     #[must_use]
     pub fn server_metrics(&self) -> Option<&ServerMetrics> {
         self.server.as_ref()
     }
 
-    /// Whether what is measured here is what the requests use.
+    /// Whether the requests run on this machine, so that its sensors measure their energy.
     #[must_use]
     pub fn locality(&self) -> Locality {
         if self.config.server_is_local { Locality::ThisMachine } else { self.client.locality() }
     }
 
-    /// The hardware's name: that of this machine, where it does the work.
+    /// The name of the hardware, if the requests run on this machine.
     #[must_use]
     pub fn hardware_label(&self) -> String {
         match self.locality() {
@@ -240,7 +241,7 @@ impl Prepared {
         }
     }
 
-    /// How many queries there will be; `None` where there is no end.
+    /// The number of queries; `None` if the run is endless.
     #[must_use]
     pub fn queries(&self) -> Option<u64> {
         match (self.dataset.size(), self.config.max_queries) {
@@ -249,16 +250,16 @@ impl Prepared {
         }
     }
 
-    /// Where the run goes, in a folder of runs.
+    /// The path of the run folder in a folder of runs.
     #[must_use]
     pub fn folder_in(&self, runs: &Path) -> PathBuf {
         let (model, name) = (&self.config.client.model, self.config.name.as_deref());
         runs.join(folder_name(&self.hardware_label(), model, self.dataset.name(), name))
     }
 
-    /// Lets go of the client and the judge without a run.
+    /// Closes the client and the judge without a run.
     pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
-        // Of the client alone: sensors cannot be looked at from two threads, and a run may be prepared on any.
+        // Captures no sensors, which are not `Sync`, so that the future is `Send`.
         let (client, judge) = (Arc::clone(&self.client), self.judge.clone());
         async move {
             let _ = client.close().await;
@@ -268,15 +269,15 @@ impl Prepared {
         }
     }
 
-    /// Makes the run. `stop` becomes true when the user wants it to end.
+    /// Makes the run. `stop` becomes true when the user stops it.
     pub async fn run(
         self,
         target: Target,
         stop: watch::Receiver<bool>,
         observer: Arc<dyn Observer>,
-    ) -> Result<Finished, RunError> {
+    ) -> Result<FinishedRun, RunError> {
         let close = self.close();
-        // A run holds much; a caller's stack need not.
+        // Boxed: this future is large, and the caller's stack may be small.
         let finished = Box::pin(self.run_open(target, stop, observer)).await;
         close.await;
         finished
@@ -287,7 +288,7 @@ impl Prepared {
         target: Target,
         stop: watch::Receiver<bool>,
         observer: Arc<dyn Observer>,
-    ) -> Result<Finished, RunError> {
+    ) -> Result<FinishedRun, RunError> {
         if self.resumed.is_some() != matches!(target, Target::Resume(_)) {
             return Err(RunError::config("a run can only be resumed in its own folder"));
         }
@@ -296,7 +297,7 @@ impl Prepared {
         }
         let folder = Arc::new(RunFolder::prepare(&target, &self.manifest())?);
         let result = self.run_in(&folder, stop, observer).await;
-        // Without a record there is no run.
+        // A new run without a record leaves no folder.
         folder.abandon();
         folder.clear();
         result
@@ -307,20 +308,20 @@ impl Prepared {
         folder: &Arc<RunFolder>,
         stop: watch::Receiver<bool>,
         observer: Arc<dyn Observer>,
-    ) -> Result<Finished, RunError> {
+    ) -> Result<FinishedRun, RunError> {
         let journal = JournalFolder::of_run(&folder.now());
         let plan = self.plan(&journal)?;
         let (client, judge) = (Arc::clone(&self.client), self.judge);
         let (common, wish) = (Arc::new(self.config.request.clone()), stop.clone());
         let mut ended = if let Some(closing) = plan.is_done(self.config.duration_s) {
-            // Not even to warm up: nothing would follow.
-            Ended { closing, failure: None }
+            // All queries are settled, so there is no warm-up either.
+            SessionEnd { closing, failure: None }
         } else {
             let session = Session {
                 config: self.config,
                 dataset: self.dataset,
                 client: self.client,
-                counted: self.checked.counted,
+                counted: self.settings.counted,
                 server: self.server,
                 folder: Arc::clone(folder),
                 observer: Arc::clone(&observer),
@@ -329,21 +330,21 @@ impl Prepared {
         };
         let path = folder.now();
         if !folder.has_record() {
-            return Ok(Finished { closing: ended.closing, closed: None, failure: ended.failure });
+            return Ok(FinishedRun { closing: ended.closing, closed: None, failure: ended.failure });
         }
         if ended.failure.is_none() {
             let review = Review { journal: JournalFolder::of_run(&path), client, common, judge, stop: wish };
-            ended.reviewed(review.run(&|step| observer.notice(super::Notice::Reviewing(step))).await);
+            ended.add_review(review.run(&|step| observer.notice(super::Notice::Reviewing(step))).await);
         }
         observer.notice(super::Notice::Closing(folder.path()));
         let closed = tokio::task::spawn_blocking(move || close::close(&path)).await;
         match (closed, ended.failure) {
-            (Ok(Ok(closed)), failure) => Ok(Finished { closing: ended.closing, closed: Some(closed), failure }),
-            // A run that was gone on with and still has no record.
+            (Ok(Ok(closed)), failure) => Ok(FinishedRun { closing: ended.closing, closed: Some(closed), failure }),
+            // A resumed run that still has no record.
             (Ok(Err(CloseError::NoRecords { .. })), failure) => {
-                Ok(Finished { closing: ended.closing, closed: None, failure })
+                Ok(FinishedRun { closing: ended.closing, closed: None, failure })
             }
-            // What stopped the run matters more than what it led to.
+            // The error that stopped the run comes before its consequences.
             (_, Some(failure)) => Err(failure),
             (Ok(Err(error)), None) => Err(error.into()),
             (Err(error), None) => {
@@ -352,7 +353,7 @@ impl Prepared {
         }
     }
 
-    /// What is left to do.
+    /// Reads from the journal which queries are left.
     fn plan(&self, journal: &JournalFolder) -> Result<SessionPlan, RunError> {
         let mut plan = SessionPlan {
             session: 0,
@@ -360,7 +361,7 @@ impl Prepared {
             done: BTreeSet::new(),
             first_request: 0,
             attempts: BTreeMap::new(),
-            said: BTreeMap::new(),
+            earlier_turns: BTreeMap::new(),
             seconds_before: 0.0,
         };
         let numbers = journal.sessions()?;
@@ -384,19 +385,19 @@ impl Prepared {
         }
         plan.attempts.retain(|index, _| !plan.done.contains(index));
         let mut exchanges = Exchanges::new(journal, numbers);
-        for index in self.half_said(&plan.done) {
+        for index in self.turns_of_open_conversations(&plan.done) {
             let Some((place, located)) = settled.get(&index) else { continue };
             let exchange = exchanges.read(*place, *located)?;
             if exchange.outcome == Outcome::Completed {
-                let said = EarlierTurn { problem: exchange.query.problem, answer: exchange.transcript.text };
-                plan.said.insert(index, said);
+                let turn = EarlierTurn { problem: exchange.query.problem, answer: exchange.transcript.text };
+                plan.earlier_turns.insert(index, turn);
             }
         }
         Ok(plan)
     }
 
-    /// Of the turns that are done, those of conversations that are not over.
-    fn half_said(&self, done: &BTreeSet<u64>) -> Vec<u64> {
+    /// The settled turns of conversations that are not complete.
+    fn turns_of_open_conversations(&self, done: &BTreeSet<u64>) -> Vec<u64> {
         let (mut half, mut next) = (Vec::new(), 0);
         while done.last().is_some_and(|&last| next <= last) {
             let turns = next..next.saturating_add(self.dataset.turns(next).max(1));
@@ -427,9 +428,9 @@ impl Prepared {
             dataset,
             grader: match &self.config.judge {
                 Some(judge) => Judgement::grader_of(&judge.model),
-                None => self.checked.grader.to_string(),
+                None => self.settings.grader.to_string(),
             },
-            tokenizer: self.checked.tokenizer.clone(),
+            tokenizer: self.settings.tokenizer.clone(),
             model: self.model.clone(),
             place: self.locality(),
             hardware_label: self.hardware_label(),
@@ -439,18 +440,19 @@ impl Prepared {
     }
 }
 
-impl Ended {
-    /// Takes in what came of the review. What was measured is whole; a user who stopped it has interrupted it all the same.
-    fn reviewed(&mut self, reviewed: Result<Reviewed, JournalError>) {
-        match reviewed {
-            Ok(Reviewed::Done) => {}
-            Ok(Reviewed::Stopped) => self.closing = Closing::Interrupted,
+impl SessionEnd {
+    /// Adds the outcome of the review. A stopped review marks the run as interrupted, though all measurements are
+    /// complete.
+    fn add_review(&mut self, outcome: Result<ReviewOutcome, JournalError>) {
+        match outcome {
+            Ok(ReviewOutcome::Done) => {}
+            Ok(ReviewOutcome::Stopped) => self.closing = Closing::Interrupted,
             Err(error) => self.failure = Some(error.into()),
         }
     }
 }
 
-/// Checks that a dataset is the one a run was made with.
+/// Checks that a dataset has not changed since the run started.
 fn check_dataset(folder: &Path, manifest: &Manifest, dataset: &dyn Dataset) -> Result<(), RunError> {
     let (then, now) = (&manifest.dataset, dataset.fingerprint());
     if then.fingerprint == now {

@@ -1,54 +1,54 @@
-//! What a run tells while it goes: what it is doing, and figures that are provisional.
+//! Reports what a run is doing and its provisional figures.
 
 use std::path::Path;
 use std::time::Duration;
 
 use ergometer_units::{Joules, Seconds, Watts};
 
-use crate::review::Reviewing;
+use crate::review::ReviewProgress;
 
-/// Whoever watches a run. It is called from several threads and must not block.
+/// Observes a run. It is called from several threads and must not block.
 pub trait Observer: Send + Sync {
-    /// Something began or came about.
+    /// Called at every step of the run.
     fn notice(&self, notice: Notice<'_>);
 
-    /// How far it is, ten times a second.
+    /// Called ten times a second while requests are sent.
     fn progress(&self, progress: &Progress);
 }
 
-/// What a run does.
+/// A step of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Notice<'a> {
-    /// Requests are sent that do not count.
+    /// Warm-up requests are being sent.
     Warming(u32),
-    /// A request that does not count failed.
+    /// A warm-up request failed.
     WarmupFailed(&'a str),
-    /// The machine is left alone, to measure it at rest.
+    /// Idle power is being measured.
     Resting(Duration),
-    /// The power at rest, provisionally.
+    /// The idle power, provisionally.
     Rested(Watts, Duration),
     /// Requests are sent.
     Sending,
     /// The last request ended.
     Sent,
-    /// Nothing is measured any more: tokens are counted, or answers graded.
-    Reviewing(Reviewing<'a>),
+    /// The measurement has ended; tokens are being counted or answers judged.
+    Reviewing(ReviewProgress<'a>),
     /// The files of the run are being derived.
     Closing(&'a Path),
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Progress {
-    /// Queries dealt with, those of earlier sessions included.
+    /// Queries settled, including earlier sessions.
     pub done: u64,
-    /// Of how many; `None` where there is no end.
+    /// All queries; `None` if the run is endless.
     pub total: Option<u64>,
-    /// Queries dealt with in this session.
+    /// Queries settled in this session.
     pub done_now: u64,
     /// Failures in this session.
     pub failed: u64,
-    /// Attempts in this session that failed and were followed by another.
+    /// Attempts in this session that failed and were retried.
     pub retried: u64,
     /// Requests in flight.
     pub in_flight: u64,
@@ -56,15 +56,15 @@ pub struct Progress {
     pub elapsed: Duration,
     /// Output tokens in this session.
     pub output_tokens: u64,
-    /// Energy of each query so far, provisionally.
+    /// Energy per query so far, provisionally.
     pub joules_per_query: Option<Joules>,
-    /// Energy of each output token so far, provisionally.
+    /// Energy per output token so far, provisionally.
     pub joules_per_token: Option<Joules>,
-    /// The power of the last two seconds, provisionally.
+    /// The mean power of the last two seconds, provisionally.
     pub power: Option<Watts>,
-    /// Time to the first token of the answers so far, to within 1 %.
+    /// TTFT so far, to within 1 %.
     pub ttft: Option<Percentiles>,
-    /// Time between two chunks of the answers so far, to within 1 %.
+    /// ITL so far, to within 1 %.
     pub itl: Option<Percentiles>,
 }
 

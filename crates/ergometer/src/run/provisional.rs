@@ -1,28 +1,28 @@
-//! What energy comes to so far, for the live view only: the final figures are derived when the run closes.
+//! Provisional energy for the live view. The final figures are computed when the run is finalized.
 
 use std::collections::VecDeque;
 
-use ergometer_telemetry::{ChannelId, DeviceId, Part, Scope, Signal, Timeline};
+use ergometer_telemetry::{ChannelId, DeviceId, MeteredScope, Scope, Signal, Timeline};
 use ergometer_units::{Joules, Seconds, Timestamp, Watts, Window};
 
-use crate::config::Counted;
+use crate::config::CountedDevices;
 
-/// A running sum of power over the devices that count. A day of watching costs no more than a minute.
+/// A running sum of the energy of the counted devices. Its cost does not grow with the length of the run.
 #[derive(Debug, Default)]
 pub(super) struct Provisional {
     joules: f64,
-    /// Up to when.
+    /// The time up to which energy is summed.
     until: Option<Timestamp>,
-    /// What it came to at some times of late.
+    /// The sum at recent times.
     steps: VecDeque<(Timestamp, f64)>,
 }
 
-/// The power of late is that over this long.
-const OF_LATE: Seconds = Seconds::new(2.0);
+/// The window of the recent power.
+const RECENT: Seconds = Seconds::new(2.0);
 
 impl Provisional {
-    /// Sums up what came in since the last time, from `since` on.
-    pub(super) fn update(&mut self, timeline: &Timeline, counted: &Counted, since: Timestamp) {
+    /// Adds the energy since the last update, from `since` on.
+    pub(super) fn update(&mut self, timeline: &Timeline, counted: &CountedDevices, since: Timestamp) {
         let from = self.until.unwrap_or(since);
         let Some(until) = reach(timeline, counted).filter(|&until| until > from) else { return };
         let Ok(window) = Window::new(from, until) else { return };
@@ -30,14 +30,14 @@ impl Provisional {
             self.joules += (power * window.length()).get();
             self.until = Some(until);
             self.steps.push_back((until, self.joules));
-            // One is kept from before, so that there is always something to compare with.
-            while self.steps.get(1).is_some_and(|(at, _)| until - *at >= OF_LATE) {
+            // The last step before the window stays as its start.
+            while self.steps.get(1).is_some_and(|(at, _)| until - *at >= RECENT) {
                 self.steps.pop_front();
             }
         }
     }
 
-    /// The power of late.
+    /// The mean power of the last two seconds.
     pub(super) fn recent(&self) -> Option<Watts> {
         let ((first, before), (last, now)) = (self.steps.front()?, self.steps.back()?);
         let seconds = (*last - *first).get();
@@ -50,8 +50,9 @@ impl Provisional {
     }
 }
 
-/// The mean power of the devices that count over a window: measured ones, or modelled ones where nothing is measured.
-pub(crate) fn power(timeline: &Timeline, counted: &Counted, window: Window) -> Option<Watts> {
+/// The mean power of the counted devices over a window: of measured devices, or of modelled devices if none is
+/// measured.
+pub(crate) fn power(timeline: &Timeline, counted: &CountedDevices, window: Window) -> Option<Watts> {
     let (mut measured, mut modelled) = (None, None);
     for (channel, is_modelled) in channels(timeline, counted) {
         let watts = if timeline.channel(channel).signal == Signal::Energy {
@@ -65,24 +66,24 @@ pub(crate) fn power(timeline: &Timeline, counted: &Counted, window: Window) -> O
     measured.or(modelled).map(Watts::new)
 }
 
-/// A channel that was silent for longer than this while others spoke is not waited for: a GPU may sleep, a battery be
+/// A channel without readings for this long is ignored while others have readings: a GPU may sleep, a laptop may be
 /// plugged in.
 const SILENT: Seconds = Seconds::new(5.0);
 
-/// The time up to which every device that speaks has spoken.
-fn reach(timeline: &Timeline, counted: &Counted) -> Option<Timestamp> {
+/// The time up to which every active device has readings.
+fn reach(timeline: &Timeline, counted: &CountedDevices) -> Option<Timestamp> {
     let last = |(id, _): &(ChannelId, bool)| Some(timeline.column(*id).last()?.at);
     let ends: Vec<Timestamp> = channels(timeline, counted).iter().filter_map(last).collect();
     let newest = ends.iter().copied().max()?;
     ends.into_iter().filter(|&end| newest - end <= SILENT).min()
 }
 
-/// The channel that tells most of each part that counts, and whether it is modelled.
-fn channels(timeline: &Timeline, counted: &Counted) -> Vec<(ChannelId, bool)> {
+/// The best channel of each counted device and scope, and whether it is modelled.
+fn channels(timeline: &Timeline, counted: &CountedDevices) -> Vec<(ChannelId, bool)> {
     let counts = |device: DeviceId| counted.counts(device);
     let spoken = |id: &ChannelId| timeline.column(*id).len() > 1;
-    let parts = Part::counting(timeline, &counts);
-    let measured = parts.into_iter().filter(|part| part.summed).filter_map(|Part { device, scope, .. }| {
+    let parts = MeteredScope::counting(timeline, &counts);
+    let measured = parts.into_iter().filter(|part| part.summed).filter_map(|MeteredScope { device, scope, .. }| {
         let signals = [Signal::PowerRing, Signal::PowerInstant, Signal::Energy, Signal::PowerAverage];
         let found = signals.into_iter().filter_map(|signal| timeline.find(device, scope, signal)).find(spoken);
         found.map(|id| (id, false))

@@ -1,7 +1,8 @@
-//! Watches the sender while requests are in flight: how late it is woken, and how busy it and the machine are.
+//! Measures how late the sender wakes up, and the processor utilization of the sender and the machine.
 //!
-//! A thread wakes up every ten milliseconds and tells a task, as the arrival of bytes would; from the planned time to the
-//! moment the task runs is the lag. So late may an arrival have been seen, by what this machine does and not the server.
+//! A thread wakes up every ten milliseconds and notifies a task, like arriving bytes do; the lag is the time from the
+//! planned time to the moment the task runs. Arrival times may be late by the lag because of this machine, not the
+//! server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +18,7 @@ use ergometer_runs::{SenderFacts, WakeLag};
 /// How often the sender is woken.
 const EVERY: Duration = Duration::from_millis(10);
 
-/// Watches the sender.
+/// Measures the sender.
 pub(super) struct SenderWatch {
     is_over: Arc<AtomicBool>,
     lag: JoinHandle<Option<WakeLag>>,
@@ -30,7 +31,7 @@ impl SenderWatch {
         let is_over = Arc::new(AtomicBool::new(false));
         let (sender, receiver) = mpsc::unbounded_channel();
         let over = Arc::clone(&is_over);
-        // Without the thread the channel closes, and there is no lag to tell.
+        // Without the thread the channel closes, and the lag is unknown.
         let _ = std::thread::Builder::new().name(String::from("ergo-wake")).spawn(move || {
             while !over.load(Ordering::Relaxed) {
                 let planned = Instant::now() + EVERY;
@@ -44,7 +45,7 @@ impl SenderWatch {
         Self { is_over, lag, processors: ProcessorShare::start(), processor_s: processor_s() }
     }
 
-    /// What it saw.
+    /// Stops and returns the measurements.
     pub(super) async fn finish(mut self) -> SenderFacts {
         self.is_over.store(true, Ordering::Relaxed);
         let cores = tokio::runtime::Handle::current().metrics().num_workers();
@@ -60,15 +61,15 @@ impl SenderWatch {
 }
 
 impl Drop for SenderWatch {
-    /// Nobody is woken for a run that was dropped.
+    /// Stops the thread if the run is dropped.
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
 }
 
-/// Takes the lag of each time it is woken.
+/// Records the lag of each wake-up.
 async fn lag(mut planned: mpsc::UnboundedReceiver<Instant>) -> Option<WakeLag> {
-    // In microseconds; it grows as it needs to.
+    // In microseconds; the histogram resizes itself.
     let mut histogram = Histogram::<u64>::new(3).ok()?;
     while let Some(planned) = planned.recv().await {
         let late = u64::try_from(planned.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -83,7 +84,7 @@ async fn lag(mut planned: mpsc::UnboundedReceiver<Instant>) -> Option<WakeLag> {
     })
 }
 
-/// The processor time this process has used.
+/// The processor time of this process.
 #[cfg(unix)]
 fn processor_s() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_sender_is_watched() {
+    async fn lag_and_processor_time_are_measured() {
         let watch = SenderWatch::start();
         let mut sum = 0_u64;
         let start = Instant::now();

@@ -1,4 +1,4 @@
-//! One query at a time: its request is sent, and sent again where that may help, until it is dealt with.
+//! Sends one query, with retries, until it is settled.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,64 +22,64 @@ use ergometer_datasets::{Dataset, Query};
 use ergometer_runs::config::RunConfig;
 use ergometer_runs::{Exchange, Fate};
 
-/// Once the user wants to stop, requests in flight may end for this long.
+/// How long requests in flight may continue after the user stops the run.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Who waits to be sent looks this often whether it is time to stop.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often a request that waits for a permit checks whether to stop.
+const STOP_CHECK: Duration = Duration::from_millis(100);
 
-/// Where an attempt stands in the run.
+/// The number and the due time of an attempt.
 #[derive(Debug, Clone, Copy)]
 struct Attempt {
     request: u64,
-    /// From 1.
+    /// The number of the attempt at the query, from 1.
     number: u32,
     scheduled: Timestamp,
 }
 
-/// A query, and what was said before in its conversation.
+/// A query and the earlier turns of its conversation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Prompt<'a> {
     pub(super) query: &'a Query,
     pub(super) before: &'a [EarlierTurn],
 }
 
-/// A query that has been dealt with, or given up.
+/// The end of a query.
 #[derive(Debug)]
-pub(super) struct Settled {
+pub(super) struct QueryEnd {
     /// When its last attempt ended.
     pub(super) end: Timestamp,
-    pub(super) answer: Answer,
+    pub(super) outcome: QueryOutcome,
 }
 
-/// What came of it.
+/// How a query ended.
 #[derive(Debug)]
-pub(super) enum Answer {
-    /// It completed; with what was said, where it is a turn of a conversation.
-    Said(String),
-    Failed(Failed),
-    /// The user wants to stop.
-    None,
+pub(super) enum QueryOutcome {
+    /// It completed. Holds the answer if the query is a turn of a conversation.
+    Completed(String),
+    Failed(RequestFailure),
+    /// The user stopped the run.
+    Stopped,
 }
 
-/// How a request failed.
+/// Whether a failed request reached the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Failed {
-    /// Nobody said a word: there was no connection, or one on which nothing came back.
-    Unheard,
-    Answered,
+pub(super) enum RequestFailure {
+    /// There was no connection, or no byte of a response.
+    Unreachable,
+    Other,
 }
 
-/// When another attempt may follow one that failed.
+/// When a failed attempt may be retried.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Again {
-    /// At once: the request was lost on a connection that the server was just closing.
+pub(super) enum NextAttempt {
+    /// At once: the server closed an idle connection just as the request was sent.
     AtOnce,
-    /// As the run says, and after what the server asks for.
+    /// After the wait of the configuration, or the wait that the server asks for.
     After(Option<Duration>),
 }
 
-/// Sends queries, one request after the other, and records every attempt in the journal.
+/// Sends queries and records every attempt in the journal.
 pub(super) struct Sender {
     pub(super) config: RunConfig,
     pub(super) dataset: Arc<dyn Dataset>,
@@ -89,16 +89,17 @@ pub(super) struct Sender {
     pub(super) session: u32,
     pub(super) clock: Arc<Clock>,
     pub(super) journal: JournalWriter,
-    /// How often a query was tried in earlier sessions.
+    /// Attempts at each query in earlier sessions.
     pub(super) attempts: BTreeMap<u64, u32>,
-    /// Limits how many requests are in flight, if there is a limit.
+    /// Limits the requests in flight, if there is a limit.
     pub(super) permits: Option<Semaphore>,
     pub(super) control: Control,
     pub(super) counts: Counts,
 }
 
 impl Sender {
-    /// The query at this place. What has to be unpacked for it holds nobody up who reads an answer.
+    /// Reads a query of the dataset. Decompression runs on a blocking thread, so that it does not delay the reading of
+    /// responses.
     pub(super) async fn query(&self, index: u64) -> Result<Query, RunError> {
         let dataset = Arc::clone(&self.dataset);
         if !dataset.is_packed() {
@@ -108,97 +109,101 @@ impl Sender {
         Ok(unpacked.map_err(|error| RunError::internal(format!("query {index} could not be read: {error}")))??)
     }
 
-    /// Sends a query until it is dealt with. Every attempt is recorded.
-    pub(super) async fn send(&self, prompt: Prompt<'_>, scheduled: Timestamp) -> Result<Settled, RunError> {
-        let mut place = Attempt { request: self.control.dispenser.number(), number: 1, scheduled };
-        let mut is_stale_again = false;
+    /// Sends a query until it is settled. Every attempt is recorded.
+    pub(super) async fn send(&self, prompt: Prompt<'_>, scheduled: Timestamp) -> Result<QueryEnd, RunError> {
+        let mut attempt = Attempt { request: self.control.dispenser.number(), number: 1, scheduled };
+        let mut was_stale = false;
         loop {
             let Some(permit) = self.permit().await else {
                 self.counts.cancelled.fetch_add(1, Ordering::Relaxed);
                 self.counts.broken_off.fetch_add(1, Ordering::Relaxed);
-                return Ok(Settled { end: self.clock.now(), answer: Answer::None });
+                return Ok(QueryEnd { end: self.clock.now(), outcome: QueryOutcome::Stopped });
             };
-            let (exchange, again) = self.exchange(prompt, place, is_stale_again).await;
+            let (exchange, next) = self.exchange(prompt, attempt, was_stale).await;
             drop(permit);
-            is_stale_again |= matches!(again, Again::AtOnce);
+            was_stale |= matches!(next, NextAttempt::AtOnce);
             if !exchange.is_retried {
                 return self.settle(exchange).await;
             }
-            let number = place.number;
+            let number = attempt.number;
             self.journal.queue(Entry::Ended(Box::new(exchange))).await?;
             self.counts.retried.fetch_add(1, Ordering::Relaxed);
-            let wait = match again {
-                Again::AtOnce => Duration::ZERO,
-                Again::After(asked) => self.config.retries.wait(number, asked, fastrand::f64()).unwrap_or_default(),
+            let wait = match next {
+                NextAttempt::AtOnce => Duration::ZERO,
+                NextAttempt::After(asked) => {
+                    self.config.retries.wait(number, asked, fastrand::f64()).unwrap_or_default()
+                }
             };
             if self.control.sleep(wait).await {
-                // Not dealt with: a resumed run sends it again.
+                // Not settled: a resumed run sends it again.
                 self.counts.cancelled.fetch_add(1, Ordering::Relaxed);
-                return Ok(Settled { end: self.clock.now(), answer: Answer::None });
+                return Ok(QueryEnd { end: self.clock.now(), outcome: QueryOutcome::Stopped });
             }
-            place =
+            attempt =
                 Attempt { request: self.control.dispenser.number(), number: number + 1, scheduled: self.clock.now() };
         }
     }
 
-    /// One attempt, and when another may follow.
-    async fn exchange(&self, prompt: Prompt<'_>, place: Attempt, was_stale: bool) -> (Exchange, Again) {
-        let Attempt { request, number: attempt, scheduled } = place;
+    /// Makes one attempt. Also returns when it may be retried.
+    async fn exchange(&self, prompt: Prompt<'_>, attempt: Attempt, was_stale: bool) -> (Exchange, NextAttempt) {
+        let Attempt { request, number: attempt, scheduled } = attempt;
         let query = prompt.query;
         self.journal.append(Entry::Sent { request, index: query.index, sent: self.clock.now() });
         let in_flight = self.counts.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
         self.counts.most_in_flight.fetch_max(in_flight, Ordering::Relaxed);
         let mut transcript = Transcript::default();
         let sent = self.clock.now();
-        let (outcome, mut again) = self.attempt(prompt, Some(request), &mut transcript).await;
-        // A server that closes its connections on a request each time does not like the request.
-        if was_stale && matches!(again, Again::AtOnce) {
-            again = Again::After(None);
+        let (outcome, mut next) = self.attempt(prompt, Some(request), &mut transcript).await;
+        // If a second connection is closed on the same request, the request itself may be the cause.
+        if was_stale && matches!(next, NextAttempt::AtOnce) {
+            next = NextAttempt::After(None);
         }
         let now = self.clock.now();
         self.counts.in_flight.fetch_sub(1, Ordering::Relaxed);
-        // A client may take a while to put a long request together, and to see that nothing more comes.
+        // The client's own times are more exact: building a long request and noticing the end of a stream take time.
         let sent = transcript.sent.take().unwrap_or(sent).clamp(sent, now);
         let end = transcript.ended.take().unwrap_or(now).clamp(sent, now);
-        let is_retried = matches!(&outcome, Outcome::Failed { kind, .. } if self.is_retried(*kind, attempt, again));
-        // Those of earlier sessions count as attempts, and not against the retries of this one.
+        let is_retried = matches!(&outcome, Outcome::Failed { kind, .. } if self.is_retried(*kind, attempt, next));
+        // Attempts of earlier sessions are counted, but do not use up the retries of this session.
         let attempt = attempt + self.attempts.get(&query.index).copied().unwrap_or(0);
         let (session, query) = (self.session, query.clone());
         let exchange =
             Exchange { request, session, attempt, query, scheduled, sent, end, transcript, outcome, is_retried };
-        (exchange, again)
+        (exchange, next)
     }
 
-    /// Whether another attempt is to follow this one, from 1.
-    fn is_retried(&self, kind: FailureKind, attempt: u32, again: Again) -> bool {
-        let wait = match again {
-            Again::AtOnce => return true,
-            Again::After(asked) => self.config.retries.wait(attempt, asked, 0.0),
+    /// Whether this attempt, numbered from 1, is retried.
+    fn is_retried(&self, kind: FailureKind, attempt: u32, next: NextAttempt) -> bool {
+        let wait = match next {
+            NextAttempt::AtOnce => return true,
+            NextAttempt::After(asked) => self.config.retries.wait(attempt, asked, 0.0),
         };
-        // What fails while the user ends everything, the server perhaps with it, is for a resumed run to send again.
+        // A transient failure after the user stopped counts as retried: the server may have been stopped too, so a
+        // resumed run sends the query again.
         let is_due = wait.is_some_and(|wait| !self.control.dispenser.is_over_after(wait));
         kind.is_transient() && (is_due || self.control.is_stopped())
     }
 
     /// Records the last attempt at a query.
-    async fn settle(&self, exchange: Exchange) -> Result<Settled, RunError> {
+    async fn settle(&self, exchange: Exchange) -> Result<QueryEnd, RunError> {
         let (end, is_final) = (exchange.end, exchange.fate() == Fate::Settled);
         let output = exchange.transcript.usage.map_or(0, |usage| usage.output);
-        let (is_failed, answer) = match &exchange.outcome {
+        let (is_failed, outcome) = match &exchange.outcome {
             Outcome::Completed => {
                 self.counts.figures().take(&exchange);
                 let is_turn = exchange.query.turn.is_some();
-                (false, Answer::Said(if is_turn { exchange.transcript.text.clone() } else { String::new() }))
+                (false, QueryOutcome::Completed(if is_turn { exchange.transcript.text.clone() } else { String::new() }))
             }
             Outcome::Failed { kind, .. } => {
-                let is_unheard = exchange.transcript.first_byte.is_none()
+                let is_unreachable = exchange.transcript.first_byte.is_none()
                     && !matches!(
                         kind,
                         FailureKind::Rejected | FailureKind::TimeoutFirstToken | FailureKind::TimeoutTotal
                     );
-                (true, Answer::Failed(if is_unheard { Failed::Unheard } else { Failed::Answered }))
+                let failure = if is_unreachable { RequestFailure::Unreachable } else { RequestFailure::Other };
+                (true, QueryOutcome::Failed(failure))
             }
-            Outcome::Cancelled | Outcome::Lost => (false, Answer::None),
+            Outcome::Cancelled | Outcome::Lost => (false, QueryOutcome::Stopped),
         };
         self.keep(exchange).await?;
         if is_final {
@@ -211,10 +216,10 @@ impl Sender {
             self.counts.failed.fetch_add(1, Ordering::Relaxed);
             self.control.dispenser.failed();
         }
-        Ok(Settled { end, answer })
+        Ok(QueryEnd { end, outcome })
     }
 
-    /// Puts an exchange that was the last at its query into the journal. The first record gives the folder its name.
+    /// Writes the last attempt at a query to the journal. The first record gives the folder its final name.
     async fn keep(&self, exchange: Exchange) -> Result<(), RunError> {
         let is_first_record = exchange.fate() == Fate::Settled && !self.folder.has_record();
         let entry = Entry::Ended(Box::new(exchange));
@@ -225,7 +230,7 @@ impl Sender {
         Ok(self.journal.queue(entry).await?)
     }
 
-    /// Records a turn that cannot be sent, as what should have been said before it is missing.
+    /// Records a turn that cannot be sent because an earlier turn of its conversation failed.
     pub(super) async fn give_up(&self, query: Query) -> Result<(), RunError> {
         let (now, request) = (self.clock.now(), self.control.dispenser.number());
         let attempt = 1 + self.attempts.get(&query.index).copied().unwrap_or(0);
@@ -248,7 +253,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Waits until there may be another request in flight; `None` where it is time to stop.
+    /// Waits for a permit to send; `None` if sending stops.
     async fn permit(&self) -> Option<Option<SemaphorePermit<'_>>> {
         let Some(permits) = &self.permits else { return Some(None) };
         if let Ok(permit) = permits.try_acquire() {
@@ -257,23 +262,23 @@ impl Sender {
         loop {
             tokio::select! {
                 permit = permits.acquire() => {
-                    // What was due before the time was up and could not be sent is not sent any more.
+                    // A request that got its permit after the deadline is not sent.
                     return permit.ok().filter(|_| !self.control.dispenser.is_over()).map(Some);
                 }
-                () = tokio::time::sleep(LOOK) => if self.control.dispenser.is_over() {
+                () = tokio::time::sleep(STOP_CHECK) => if self.control.dispenser.is_over() {
                     return None;
                 },
             }
         }
     }
 
-    /// Sends one request; it ends by itself, at the timeout, or a while after the user wants to stop.
+    /// Sends one request. It ends by itself, at the timeout, or [`GRACE`] after the user stops the run.
     pub(super) async fn attempt(
         &self,
         prompt: Prompt<'_>,
         number: Option<u64>,
         transcript: &mut Transcript,
-    ) -> (Outcome, Again) {
+    ) -> (Outcome, NextAttempt) {
         let (config, Prompt { query, before }) = (&self.config, prompt);
         let request = Request {
             number,
@@ -298,18 +303,18 @@ impl Sender {
         let outcome = tokio::select! {
             biased;
             result = caught(self.client.stream(&request, &self.clock, transcript)) => match result {
-                // A timer is coarse; the limit is not.
+                // The timer is coarse, so the elapsed time is compared with the exact limit.
                 Ok(()) if limit.is_some_and(|limit| transcript.ended.is_none() && started.elapsed() > limit) => self.timed_out(),
                 Ok(()) => Outcome::Completed,
                 Err(error) => {
-                    let again = if error.is_stale { Again::AtOnce } else { Again::After(error.retry_after) };
-                    return (Outcome::Failed { kind: error.kind, cause: error.cause }, again);
+                    let next = if error.is_stale { NextAttempt::AtOnce } else { NextAttempt::After(error.retry_after) };
+                    return (Outcome::Failed { kind: error.kind, cause: error.cause }, next);
                 }
             },
             () = timed_out => self.timed_out(),
             () = given_up => Outcome::Cancelled,
         };
-        (outcome, Again::After(None))
+        (outcome, NextAttempt::After(None))
     }
 
     fn timed_out(&self) -> Outcome {
@@ -318,7 +323,7 @@ impl Sender {
     }
 }
 
-/// A client may have bugs: a panic fails its request and no other.
+/// Turns a panic of the client into a failure of this request.
 async fn caught(mut streaming: impl Future<Output = Result<(), RequestError>> + Unpin) -> Result<(), RequestError> {
     std::future::poll_fn(|context| {
         catch_unwind(AssertUnwindSafe(|| Pin::new(&mut streaming).poll(context))).unwrap_or_else(|panic| {

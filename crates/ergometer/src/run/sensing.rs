@@ -1,4 +1,4 @@
-//! What a run measures with: the sensors of the machine, and what the machine is.
+//! The sensors and the machine of a run.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use ergometer_runs::config::RunConfig;
 use ergometer_runs::record::GpuColumn;
 use ergometer_sensors::hardware::hardware_label;
 
-/// How long the machine may take to say what it is. A driver that hangs must not hang the run.
+/// How long reading the system information may take. A driver that hangs must not block the run.
 const PRIME_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long looking for sensors may take; a machine with eight GPUs takes a second.
+/// How long probing for sensors may take; a machine with eight GPUs takes a second.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What a run measures with.
+/// The sensors and the machine of a run.
 pub struct Sensing {
     /// The sensors.
     pub sensors: Vec<Box<dyn Sensor>>,
-    /// What the machine is.
+    /// The machine.
     pub machine: Machine,
 }
 
-/// What a machine is.
+/// A description of a machine.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Machine {
     /// The system.
@@ -35,14 +35,14 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The folder's part about the hardware.
+    /// The name of the hardware in the folder name.
     #[must_use]
     pub fn label(&self) -> String {
         let names: Vec<&str> = self.gpus.iter().map(|gpu| gpu.name.as_str()).collect();
         hardware_label(&names, self.system.cpu_brand.as_deref())
     }
 
-    /// Asks the system and the drivers.
+    /// Reads the system information and asks the drivers.
     fn read() -> Self {
         let column = |gpu: nvidia::GpuInfo, vendor: &str, backend: &str| GpuColumn {
             name: gpu.name,
@@ -61,11 +61,11 @@ impl Machine {
 }
 
 impl Sensing {
-    /// What a run asks for: the sensors of this machine and those the user brings along. One of those that does not work
-    /// is an error now, not an empty column at the end.
-    pub async fn of(config: &RunConfig) -> Result<Self, RunError> {
+    /// Opens the sensors of this machine and those the user configured. A configured sensor that does not work is an
+    /// error now, not an empty column later.
+    pub async fn open(config: &RunConfig) -> Result<Self, RunError> {
         let specs: Vec<_> = config.sensor_specs().cloned().collect();
-        let mut sensing = Self::of_this_machine(config.model_cpu).await;
+        let mut sensing = Self::open_machine(config.model_cpu).await;
         if !specs.is_empty() {
             let first = ergometer_sensors::next_index(&sensing.sensors, DeviceKind::Meter);
             let opening = tokio::task::spawn_blocking(move || external::open_all(&specs, first));
@@ -76,8 +76,8 @@ impl Sensing {
         Ok(sensing)
     }
 
-    /// The sensors of this machine. Where nothing measures the CPU, its power is modelled if `model_cpu` says so.
-    pub async fn of_this_machine(model_cpu: bool) -> Self {
+    /// Opens the sensors of this machine. If no sensor measures the CPU and `model_cpu` is set, its power is modelled.
+    pub async fn open_machine(model_cpu: bool) -> Self {
         let asked = tokio::task::spawn_blocking(Machine::read);
         let machine = match tokio::time::timeout(PRIME_TIMEOUT, asked).await {
             Ok(Ok(machine)) => machine,
@@ -92,7 +92,7 @@ impl Sensing {
         Self { sensors, machine }
     }
 
-    /// The devices that have energy or power, each once.
+    /// The devices with energy or power, each once.
     #[must_use]
     pub fn devices(&self) -> Vec<DeviceId> {
         let channels = self.sensors.iter().flat_map(|sensor| sensor.channels());

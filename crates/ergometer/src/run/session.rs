@@ -1,4 +1,4 @@
-//! One session of a run: from the first reading to the last.
+//! Runs one session of a run, from the first reading to the last.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::provisional::{Provisional, power};
 use super::sender_watch::SenderWatch;
 use super::sending::{Prompt, Sender};
 use super::{Notice, Observer, RunError};
-use crate::config::Counted;
+use crate::config::CountedDevices;
 use crate::journal::{Entry, IdleKind, JournalFolder, SessionStart};
 use ergometer_clients::server_metrics::{Scraper, ServerMetrics};
 use ergometer_clients::{Client, ConnectOutcome, EarlierTurn, Outcome, Transcript};
@@ -30,38 +30,38 @@ use ergometer_datasets::Dataset;
 use ergometer_runs::config::RunConfig;
 use ergometer_runs::{Closing, SenderFacts};
 
-/// After work a machine settles for this long before it counts as at rest.
+/// How long a machine settles after work before its idle power is measured.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// What the sensors need before the first request and after the last to frame them: a few steps of a counter.
+/// How long sensors run before the first and after the last request: a few updates of an energy counter.
 const FRAME: Duration = Duration::from_millis(400);
 
-/// Requests do not wait longer for connections that are opened ahead.
+/// How long requests wait for connections that are opened in advance.
 const CONNECTING: Duration = Duration::from_secs(10);
 
-/// A connection is there before the server has taken it from its queue: it gets a moment to do so.
+/// A server accepts a connection shortly after it opens; this is the time it gets.
 const ACCEPTING: Duration = Duration::from_millis(50);
 
-/// How often the live view is told.
+/// How often the live view is updated.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What is left to do.
+/// The queries that are left.
 #[derive(Debug)]
 pub(super) struct SessionPlan {
     pub(super) session: u32,
     pub(super) end: Option<u64>,
     pub(super) done: BTreeSet<u64>,
     pub(super) first_request: u64,
-    /// How often those that are open were tried in earlier sessions.
+    /// Attempts in earlier sessions at the queries that are left.
     pub(super) attempts: BTreeMap<u64, u32>,
-    /// What was said in earlier sessions in conversations that are not over.
-    pub(super) said: BTreeMap<u64, EarlierTurn>,
-    /// For how long requests were sent in earlier sessions.
+    /// The turns answered in earlier sessions, of conversations that are not complete.
+    pub(super) earlier_turns: BTreeMap<u64, EarlierTurn>,
+    /// How long requests were sent in earlier sessions.
     pub(super) seconds_before: f64,
 }
 
 impl SessionPlan {
-    /// Whether nothing is left to do, and why.
+    /// Why the session has nothing to do; `None` if queries are left.
     pub(super) fn is_done(&self, duration_s: Option<f64>) -> Option<Closing> {
         let is_finished = self.end.is_some_and(|end| (0..end).all(|index| self.done.contains(&index)));
         let is_over = duration_s.is_some_and(|seconds| self.seconds_before >= seconds);
@@ -69,19 +69,19 @@ impl SessionPlan {
     }
 }
 
-/// What a session works with.
+/// The parts of a session.
 pub(super) struct Session {
     pub(super) config: RunConfig,
     pub(super) dataset: Arc<dyn Dataset>,
     pub(super) client: Arc<dyn Client>,
-    pub(super) counted: Counted,
+    pub(super) counted: CountedDevices,
     pub(super) server: Option<ServerMetrics>,
     pub(super) folder: Arc<RunFolder>,
     pub(super) observer: Arc<dyn Observer>,
 }
 
 /// How a session ended.
-pub(super) struct Ended {
+pub(super) struct SessionEnd {
     pub(super) closing: Closing,
     pub(super) failure: Option<RunError>,
 }
@@ -93,7 +93,7 @@ impl Session {
         mut sensors: Vec<Box<dyn Sensor>>,
         journal: &JournalFolder,
         stop: watch::Receiver<bool>,
-    ) -> Result<Ended, RunError> {
+    ) -> Result<SessionEnd, RunError> {
         let clock = Arc::new(Clock::start());
         let writer = journal.start_events(plan.session)?;
         let start = SessionStart { session: plan.session, started_ns: clock.now().nanos_since_epoch() };
@@ -137,7 +137,7 @@ impl Session {
             sender.control.dispenser.stop();
         }
         observer.notice(Notice::Sending);
-        let conversations = Arc::new(Conversations { sender, earlier: plan.said });
+        let conversations = Arc::new(Conversations { sender, earlier: plan.earlier_turns });
         let sender = &conversations.sender;
         let start = Start { at: sender.clock.now(), instant: Instant::now() };
         let live = LiveView {
@@ -156,7 +156,7 @@ impl Session {
             let idle = IdleMeter { sender, observer: &*observer, counted: &counted, sampler: &sampler, frame };
             idle.measure(IdleKind::After, idle_s).await;
         }
-        // The driver hands its last samples out late.
+        // The driver delivers its last samples late.
         tokio::time::sleep(frame).await;
         let closing = if recording.has_failed() {
             Closing::Unwritable
@@ -172,13 +172,13 @@ impl Session {
         }
         sender.journal.append(Entry::Closed(closing));
         let failure = sender.control.take_failure();
-        let Some(conversations) = Arc::into_inner(conversations) else { return Ok(Ended { closing, failure }) };
+        let Some(conversations) = Arc::into_inner(conversations) else { return Ok(SessionEnd { closing, failure }) };
         let unwritten = conversations.sender.journal.finish().err().map(RunError::from);
         let closing = if unwritten.is_some() { Closing::Unwritable } else { closing };
-        Ok(Ended { closing, failure: failure.or(unwritten) })
+        Ok(SessionEnd { closing, failure: failure.or(unwritten) })
     }
 
-    /// Puts the server's sensor to the others, where it tells something.
+    /// Starts the scraper of the server's metrics and adds its sensor.
     async fn scraper(&self, clock: &Arc<Clock>, sensors: &mut Vec<Box<dyn Sensor>>) -> Option<Scraper> {
         let (scraper, sensor) = self.server.as_ref()?.start(clock).await;
         sensors.push(Box::new(sensor));
@@ -186,7 +186,7 @@ impl Session {
     }
 }
 
-/// Sends warm-up requests, which are in no record.
+/// Sends warm-up requests, which are not recorded.
 async fn warm_up(sender: &Sender, observer: &dyn Observer, count: u32) {
     if count == 0 || sender.control.is_stopped() {
         return;
@@ -213,14 +213,14 @@ async fn warm_up(sender: &Sender, observer: &dyn Observer, count: u32) {
 struct IdleMeter<'a> {
     sender: &'a Sender,
     observer: &'a dyn Observer,
-    counted: &'a Counted,
+    counted: &'a CountedDevices,
     sampler: &'a Sampler,
     /// How long to wait if idle power is not measured.
     frame: Duration,
 }
 
 impl IdleMeter<'_> {
-    /// Sends nothing for this long, and records the window.
+    /// Waits for this long without requests, and records the window.
     async fn measure(&self, kind: IdleKind, seconds: f64) {
         let Sender { control, clock, journal, .. } = self.sender;
         let length = Duration::try_from_secs_f64(seconds).unwrap_or_default();
@@ -275,11 +275,11 @@ async fn send_all(conversations: &Arc<Conversations>, mut live: LiveView<'_>, re
     let mut is_stopping = false;
     loop {
         tokio::select! {
-            // Nothing is ever received: the channel closes when every task that sends has ended.
+            // No message is ever sent: the channel closes when every sending task has ended.
             _ = is_alive.recv() => break,
             _ = ticks.tick() => {
                 live.update();
-                // Requests whose energy is not kept are not worth sending.
+                // Requests without recorded energy are useless, so sending stops.
                 if recording.has_failed() {
                     control.dispenser.stop();
                 }
@@ -301,7 +301,7 @@ async fn send_all(conversations: &Arc<Conversations>, mut live: LiveView<'_>, re
     sender.journal.append(Entry::Sender(Box::new(facts)));
 }
 
-/// Stops sending when a run is dropped while it is going on.
+/// Stops sending when a run is dropped before its end.
 struct StopOnDrop(Arc<Conversations>);
 
 impl Drop for StopOnDrop {
@@ -310,7 +310,7 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// A reading of the server's counters on either side of the requests: what they differ by is the requests'.
+/// Reads the server's counters before and after the requests; the difference belongs to the requests.
 async fn scrape(scraper: Option<&Scraper>) {
     if let Some(scraper) = scraper {
         scraper.now().await;

@@ -6,14 +6,14 @@ use ergometer_clients::Locality;
 use tokio::sync::watch;
 
 use super::{NoCooldown, SweepNotice, SweepObserver, Watch};
-use crate::config::Counted;
-use crate::run::Prepared;
-use ergometer_runs::sweep::{CooledDown, Sweep};
+use crate::config::CountedDevices;
+use crate::run::PreparedRun;
+use ergometer_runs::sweep::{Cooldown, Sweep};
 
 /// Waits between the runs of a sweep.
 pub(super) struct Cooler {
     limit: Duration,
-    counted: Counted,
+    counted: CountedDevices,
     /// Whether a run was made, so that the machine may be warm.
     is_warm: bool,
 }
@@ -31,7 +31,7 @@ impl Cooler {
     pub(super) async fn learn(
         &self,
         sweep: &mut Sweep,
-        prepared: &Prepared,
+        prepared: &PreparedRun,
         stop: &watch::Receiver<bool>,
         observer: &mut dyn SweepObserver,
     ) {
@@ -43,7 +43,7 @@ impl Cooler {
             observer.notice(SweepNotice::NoCooldown(NoCooldown::ServerElsewhere { host }));
             return;
         }
-        let watch = Watch::of_this_machine(self.counted.clone()).await;
+        let watch = Watch::open(self.counted.clone()).await;
         let mut stop = stop.clone();
         let rest = tokio::select! {
             rest = watch.rest() => rest,
@@ -57,7 +57,7 @@ impl Cooler {
         sweep.rest = Some(rest);
     }
 
-    /// A run was made.
+    /// Records that a run was made.
     pub(super) fn has_worked(&mut self) {
         self.is_warm = true;
     }
@@ -68,10 +68,10 @@ impl Cooler {
         sweep: &Sweep,
         stop: &watch::Receiver<bool>,
         observer: &mut dyn SweepObserver,
-    ) -> Option<CooledDown> {
+    ) -> Option<Cooldown> {
         let rest = sweep.rest.as_ref().filter(|_| self.is_warm && !self.limit.is_zero())?;
         observer.notice(SweepNotice::CoolingDown { rest, limit: self.limit });
-        let watch = Watch::of_this_machine(self.counted.clone()).await;
+        let watch = Watch::open(self.counted.clone()).await;
         let cooled = watch.cool_down(rest, self.limit, stop).await;
         observer.notice(SweepNotice::CooledDown(&cooled));
         Some(cooled)

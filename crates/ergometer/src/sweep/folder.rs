@@ -1,4 +1,5 @@
-//! Where a sweep is written, so that an older one of the same name is there until a run of the new one is.
+//! Manages the folder of a sweep. A sweep that replaces an older one is written next to it until its first run is
+//! complete.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -8,23 +9,24 @@ use crate::journal::JournalError;
 use crate::run::{RunError, Target, beside, create, create_new, recover, remove, turn};
 use ergometer_runs::sweep::SWEEP_FILE;
 
-/// The file that keeps a second process out.
+/// The lock file against other processes.
 const LOCK_FILE: &str = "lock";
 
-/// A folder of a sweep that is being written.
+/// The folder of a sweep that is being written.
 #[derive(Debug)]
 pub struct SweepFolder {
     path: PathBuf,
-    /// Where it is written until its first run is there, where it will take the place of another; with that one's lock.
+    /// The temporary folder of a sweep that will replace another, with the lock of the other sweep; `None` after the
+    /// first run.
     staged: Option<(PathBuf, File)>,
-    /// Where it stands, where it could not take the place of the other.
+    /// The temporary folder, if it could not be renamed to its final name.
     stranded: Option<PathBuf>,
-    /// Nobody else writes here.
+    /// Keeps other processes from writing here.
     _lock: File,
 }
 
 impl SweepFolder {
-    /// Makes room. Nothing that is there is changed yet.
+    /// Creates the folder. An existing sweep is not changed yet.
     pub fn prepare(target: &Target) -> Result<Self, SweepError> {
         let (Target::New(path) | Target::Replace(path) | Target::Resume(path)) = target;
         let path = path.clone();
@@ -38,7 +40,8 @@ impl SweepFolder {
                 }
                 let old = lock(&path, &path)?;
                 let staged = beside(&path, "new");
-                // Whoever holds the old one's lock is alone here: what a killed sweep left has no whole run.
+                // The lock of the old sweep is held, so this folder is what a killed sweep left: it has no complete
+                // run.
                 remove(&staged)?;
                 create(&staged)?;
                 Ok(Self { _lock: lock(&staged, &path)?, path, staged: Some((staged, old)), stranded: None })
@@ -50,30 +53,30 @@ impl SweepFolder {
         }
     }
 
-    /// Where the sweep stands now.
+    /// The current path of the sweep.
     #[must_use]
     pub fn now(&self) -> &Path {
         self.staged.as_ref().map(|(staged, _)| staged).or(self.stranded.as_ref()).unwrap_or(&self.path)
     }
 
-    /// Where it will stand.
+    /// The final path of the sweep.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The sweep has its first run: from now on it has its own name, and what had it before is gone. Says whether it was
-    /// moved; then what is in the run names a folder that is not there, and is to be derived again.
+    /// Renames the folder to its final name after the first run, and removes the replaced sweep. Returns whether it was
+    /// moved; the files of the run then contain the old path and must be derived again.
     pub fn commit(&mut self) -> Result<bool, SweepError> {
         let Some((staged, lock)) = self.staged.take() else { return Ok(false) };
-        // Not every system renames a folder in which a file is open.
+        // Some systems cannot rename a folder that contains an open file.
         drop(lock);
         let _turn = turn(&self.path)?;
         let old = beside(&self.path, "old");
         let moved = remove(&old).map_err(SweepError::from).and_then(|()| {
             fs::rename(&self.path, &old).map_err(JournalError::io("rename", &self.path))?;
             let moved = fs::rename(&staged, &self.path).map_err(JournalError::io("rename", &staged));
-            // The old one is not left without its name.
+            // On an error, the old sweep gets its name back.
             Ok(moved.inspect_err(|_| drop(fs::rename(&old, &self.path)))?)
         });
         if let Err(error) = moved {
@@ -84,13 +87,13 @@ impl SweepFolder {
         Ok(true)
     }
 
-    /// There is nothing to keep: what was made is taken away again.
+    /// Removes the folder of a new sweep without a run.
     pub fn abandon(self) {
         let _ = remove(self.now());
     }
 }
 
-/// Keeps other processes out of a folder. `name` is what it is called to people.
+/// Locks a folder against other processes. `name` is the path in error messages.
 fn lock(folder: &Path, name: &Path) -> Result<File, SweepError> {
     let path = folder.join(LOCK_FILE);
     let file = File::options().create(true).truncate(false).write(true).open(&path);
@@ -99,12 +102,12 @@ fn lock(folder: &Path, name: &Path) -> Result<File, SweepError> {
         Err(TryLockError::WouldBlock) => {
             Err(RunError::Journal(JournalError::InUse { path: name.to_path_buf() }).into())
         }
-        // A file system without locks is no reason not to measure.
+        // Some file systems have no locks; measure anyway.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
     }
 }
 
-/// Whether a folder is a sweep, or the empty beginning of one: nothing else is ever replaced.
+/// Whether a folder is a sweep, or the empty start of one. Nothing else is ever replaced.
 fn is_sweep(path: &Path) -> bool {
     let is_begun = || {
         let names = fs::read_dir(path).map(|entries| entries.flatten().map(|entry| entry.file_name()));
@@ -135,7 +138,7 @@ mod tests {
         fs::write(folder.now().join(SWEEP_FILE), "new").unwrap();
         folder.abandon();
         assert_eq!(fs::read_to_string(path.join(SWEEP_FILE)).unwrap(), "old");
-        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1, "nothing is left behind");
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1, "no other folder is left");
 
         let mut folder = SweepFolder::prepare(&Target::Replace(path.clone())).unwrap();
         fs::write(folder.now().join(SWEEP_FILE), "new").unwrap();
@@ -157,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sweep_is_never_replaced() {
+    fn only_sweeps_are_replaced() {
         let (_parent, path) = old_sweep();
         fs::remove_file(path.join(SWEEP_FILE)).unwrap();
         let refused = SweepFolder::prepare(&Target::Replace(path.clone())).unwrap_err();

@@ -1,8 +1,8 @@
-//! Runs one configuration at several loads: a folder with one complete run for each load, and `sweep.json`, which puts
-//! their figures side by side.
+//! Runs one configuration at several loads: a folder with one complete run for each load, and `sweep.json` with the
+//! figures of all runs.
 //!
-//! Every run in the folder is an ordinary run: it is resumed, finalized and read like any other. `sweep.json` is derived
-//! from the runs' summaries and written again after each; where the two differ, the runs are right.
+//! Every run in the folder is an ordinary run and can be resumed, finalized and read like any other. `sweep.json` is
+//! derived from the summaries of the runs and rewritten after each run. If they differ, the summaries are right.
 
 mod cooldown;
 mod cooler;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::close::Closed;
-use crate::run::{Notice, Observer, Prepared, Progress};
+use crate::close::ClosedRun;
+use crate::run::{Notice, Observer, PreparedRun, Progress};
 use ergometer_runs::Summary;
 use ergometer_runs::config::Schedule;
-use ergometer_runs::sweep::{CooledDown, Rest, Sweep};
+use ergometer_runs::sweep::{Cooldown, IdleState, Sweep};
 
 /// Follows a sweep, for example to print its progress. `()` ignores everything.
 pub trait SweepObserver: Send {
@@ -24,24 +24,26 @@ pub enum SweepNotice<'a> {
     Complete {
         /// The index of its point.
         point: usize,
+        /// The index of the run in the point.
+        run: usize,
         /// Its `summary.json`.
         summary: &'a Summary,
     },
     /// The first run to make is prepared.
-    Prepared(&'a Prepared),
+    Prepared(&'a PreparedRun),
     /// The sweep was to wait between runs, but cannot.
     NoCooldown(NoCooldown),
     /// The state of the machine before the first run, to which each cooldown returns.
-    Rest(&'a Rest),
+    Rest(&'a IdleState),
     /// A cooldown starts.
     CoolingDown {
         /// The state to return to.
-        rest: &'a Rest,
+        rest: &'a IdleState,
         /// The longest it may take.
         limit: Duration,
     },
     /// A cooldown ended.
-    CooledDown(&'a CooledDown),
+    CooledDown(&'a Cooldown),
     /// A run starts.
     Starting {
         /// The sweep so far.
@@ -60,7 +62,7 @@ pub enum SweepNotice<'a> {
         /// The index of the run in the point.
         run: usize,
         /// The files and figures of the run.
-        closed: &'a Closed,
+        closed: &'a ClosedRun,
     },
 }
 

@@ -7,8 +7,8 @@ use tokio::sync::watch;
 use super::cooler::Cooler;
 use super::spec::{check_comparable, config_with, identity, look};
 use super::{RunState, SweepError, SweepFolder, SweepNotice, SweepObserver, SweepSpec};
-use crate::close::{Closed, close};
-use crate::run::{Prepared, Sensing, Target};
+use crate::close::{ClosedRun, close};
+use crate::run::{PreparedRun, Sensing, Target};
 use ergometer_runs::Closing;
 use ergometer_runs::Summary;
 use ergometer_runs::config::RunConfig;
@@ -46,13 +46,13 @@ use ergometer_runs::sweep::{Identity, Sweep};
 pub struct PreparedSweep {
     spec: SweepSpec,
     identity: Identity,
-    first: Prepared,
+    first: PreparedRun,
 }
 
 /// A sweep that ended, with at least one run.
 #[derive(Debug)]
 pub struct FinishedSweep {
-    /// What `sweep.json` has.
+    /// The content of `sweep.json`.
     pub sweep: Sweep,
     /// The folder of the sweep.
     pub folder: PathBuf,
@@ -71,9 +71,9 @@ impl PreparedSweep {
     /// Checks the points and prepares the first run.
     pub async fn new(mut spec: SweepSpec) -> Result<Self, SweepError> {
         spec.check()?;
-        let sensing = Sensing::of(&spec.config).await?;
-        let first = Prepared::new(spec.config.clone(), sensing).await?;
-        // Where no model was named, the configuration now has the server's only model.
+        let sensing = Sensing::open(&spec.config).await?;
+        let first = PreparedRun::new(spec.config.clone(), sensing).await?;
+        // If no model was named, the configuration now has the only model of the server.
         spec.config = first.config().clone();
         Ok(Self { identity: identity(&first), spec, first })
     }
@@ -154,19 +154,23 @@ impl Runner<'_> {
     async fn finish(
         mut self,
         states: Vec<(RunIndex, RunState)>,
-        first: Option<Prepared>,
+        first: Option<PreparedRun>,
     ) -> Result<FinishedSweep, SweepError> {
-        // A sweep holds much; a caller's stack need not.
+        // Boxed: this future is large, and the caller's stack may be small.
         let ended = Box::pin(self.make(states, first)).await;
         self.end(ended)
     }
 
     /// Makes the runs that are missing or unfinished.
-    async fn make(&mut self, states: Vec<(RunIndex, RunState)>, mut first: Option<Prepared>) -> Result<(), SweepError> {
-        for ((point, _), state) in &states {
+    async fn make(
+        &mut self,
+        states: Vec<(RunIndex, RunState)>,
+        mut first: Option<PreparedRun>,
+    ) -> Result<(), SweepError> {
+        for ((point, run), state) in &states {
             if let RunState::Complete(summary) = state {
                 self.has_failures |= has_failures(summary);
-                self.observer.notice(SweepNotice::Complete { point: *point, summary });
+                self.observer.notice(SweepNotice::Complete { point: *point, run: *run, summary });
             }
         }
         self.sweep.write(self.folder.now())?;
@@ -196,7 +200,7 @@ impl Runner<'_> {
                 break;
             }
             self.observer.notice(SweepNotice::Starting { sweep: &self.sweep, point: index.0, run: index.1 });
-            // A run holds much; a sweep's stack need not.
+            // Boxed: this future is large, and the caller's stack may be small.
             Box::pin(self.run(index, &state, prepared)).await?;
         }
         Ok(())
@@ -225,15 +229,15 @@ impl Runner<'_> {
     }
 
     /// Prepares a run to make or to resume.
-    async fn prepare(&self, index: RunIndex, state: &RunState) -> Result<Prepared, SweepError> {
+    async fn prepare(&self, index: RunIndex, state: &RunState) -> Result<PreparedRun, SweepError> {
         if let (RunState::Unfinished, Some(secrets)) = (state, self.resumed) {
             let folder = self.folder.now().join(&self.sweep.points[index.0].runs[index.1].folder);
-            let sensing = async |config: &RunConfig| Sensing::of(config).await;
-            return Ok(Prepared::resume(&folder, secrets, sensing).await?);
+            let sensing = async |config: &RunConfig| Sensing::open(config).await;
+            return Ok(PreparedRun::resume(&folder, secrets, sensing).await?);
         }
         let config = self.run_config(index);
-        let sensing = Sensing::of(&config).await?;
-        let prepared = Prepared::new(config, sensing).await?;
+        let sensing = Sensing::open(&config).await?;
+        let prepared = PreparedRun::new(config, sensing).await?;
         // Within one session the machine cannot change, though it may fail to identify itself in time.
         if self.resumed.is_some()
             && let Err(error) = check_comparable(&self.sweep, self.folder.path(), &prepared)
@@ -244,7 +248,7 @@ impl Runner<'_> {
         Ok(prepared)
     }
 
-    async fn run(&mut self, index: RunIndex, state: &RunState, prepared: Prepared) -> Result<(), SweepError> {
+    async fn run(&mut self, index: RunIndex, state: &RunState, prepared: PreparedRun) -> Result<(), SweepError> {
         let name = self.sweep.points[index.0].runs[index.1].folder.clone();
         let folder = self.folder.now().join(&name);
         // A run that was killed before it had a journal left an empty folder, which is replaced.
@@ -272,7 +276,7 @@ impl Runner<'_> {
     }
 
     /// Adds a run that ended to the sweep.
-    fn add(&mut self, (point, run): RunIndex, closed: &Closed) -> Result<(), SweepError> {
+    fn add(&mut self, (point, run): RunIndex, closed: &ClosedRun) -> Result<(), SweepError> {
         self.sweep.take((point, run), &closed.summary);
         self.sweep.write(self.folder.now())?;
         self.has_failures |= has_failures(&closed.summary);
@@ -289,7 +293,7 @@ impl Runner<'_> {
         let is_interrupted = ended.is_ok() && !self.sweep.complete && self.is_stopped();
         let is_empty = self.sweep.points.iter().all(|point| point.figures.is_empty());
         if is_empty {
-            // What was measured is kept, even where its files could not be derived.
+            // The measurements are kept, even if their files could not be derived.
             let folder = self.folder.now().to_path_buf();
             let mut runs = self.sweep.points.iter().flat_map(|point| &point.runs);
             let has_journal = runs.any(|run| RunState::read(&folder.join(&run.folder)) != RunState::Missing);
@@ -309,7 +313,7 @@ impl Runner<'_> {
     }
 }
 
-/// Whether requests of a run failed; those of the judge are requests, too.
+/// Whether requests of a run failed, including requests to the judge.
 fn has_failures(summary: &Summary) -> bool {
     summary.judge.as_ref().is_some_and(|judge| judge.unjudged > 0) || summary.failed() > 0
 }

@@ -1,4 +1,4 @@
-//! What a sweep is asked to do, and whether what is on disk still belongs to it.
+//! The specification of a sweep, and checks that a folder still belongs to it.
 
 use std::path::Path;
 
@@ -6,9 +6,9 @@ use ergometer_runs::config::{RunConfig, Schedule};
 use ergometer_runs::sweep::{Identity, PlanError, Sweep, check};
 
 use super::{RunState, SweepError};
-use crate::run::{Prepared, RunError};
+use crate::run::{PreparedRun, RunError};
 
-/// What a sweep is asked to do.
+/// The specification of a sweep.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SweepSpec {
     /// The configuration that all runs have in common.
@@ -22,19 +22,19 @@ pub struct SweepSpec {
 }
 
 impl SweepSpec {
-    /// Checks the points before anything is asked of a server.
+    /// Checks the points before the first request.
     pub fn check(&self) -> Result<(), SweepError> {
         Ok(check(&self.schedules).map(drop)?)
     }
 
-    /// A sweep of which nothing has run yet, without the secrets of the configuration.
+    /// Creates a sweep without runs, and without the secrets of the configuration.
     pub fn begin(&self, identity: Identity) -> Result<Sweep, PlanError> {
         Sweep::new(self.config.redacted(), &self.schedules, self.repeats, self.cooldown_s, identity)
     }
 }
 
-/// What must stay the same for points to be comparable, of a run that is ready to start.
-pub(super) fn identity(prepared: &Prepared) -> Identity {
+/// The identity of a prepared run, which must be the same for all points.
+pub(super) fn identity(prepared: &PreparedRun) -> Identity {
     Identity {
         hardware_label: prepared.hardware_label(),
         model: prepared.config().client.model.clone(),
@@ -44,7 +44,7 @@ pub(super) fn identity(prepared: &Prepared) -> Identity {
     }
 }
 
-/// What changed between the start of a sweep and now.
+/// The first change between the identity at the start of a sweep and now.
 fn change(then: &Identity, now: &Identity) -> Option<String> {
     let (old, new) = (&then.model_facts, &now.model_facts);
     if then.dataset_fingerprint != now.dataset_fingerprint {
@@ -59,8 +59,8 @@ fn change(then: &Identity, now: &Identity) -> Option<String> {
     }
 }
 
-/// Looks at the folders of the runs, in the order in which they are made, and updates the sweep: a run that was deleted
-/// is removed, and a run that was killed is not complete.
+/// Reads the state of each run from its folder, in the order in which they are made, and updates the sweep: a deleted
+/// run is removed, and a killed run is marked incomplete.
 pub(super) fn look(sweep: &mut Sweep, folder: &Path) -> Vec<((usize, usize), RunState)> {
     let mut states = Vec::new();
     for (point, run) in sweep.order() {
@@ -79,7 +79,7 @@ pub(super) fn look(sweep: &mut Sweep, folder: &Path) -> Vec<((usize, usize), Run
     states
 }
 
-/// The configuration to resume a sweep with; `secrets` puts back what was not stored.
+/// The configuration to resume a sweep with. `secrets` restores the secrets, which are not stored.
 pub(super) fn config_with(
     sweep: &Sweep,
     folder: &Path,
@@ -97,10 +97,10 @@ pub(super) fn config_with(
     Ok(config)
 }
 
-/// Checks that a run that is to be made is comparable to those that are there.
-pub(super) fn check_comparable(sweep: &Sweep, folder: &Path, prepared: &Prepared) -> Result<(), SweepError> {
+/// Checks that a new run is comparable to the existing ones.
+pub(super) fn check_comparable(sweep: &Sweep, folder: &Path, prepared: &PreparedRun) -> Result<(), SweepError> {
     let mut now = identity(prepared);
-    // Each run draws its own prompts, by the parameters that the sweep keeps.
+    // Each run has its own synthetic prompts, drawn with the parameters of the sweep, so their hash differs.
     if prepared.dataset().id() == "synthetic" {
         now.dataset_fingerprint.clone_from(&sweep.identity.dataset_fingerprint);
     }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_as_it_was_written_and_has_no_secrets() {
+    fn a_sweep_is_read_back_without_secrets() {
         let folder = tempfile::tempdir().unwrap();
         let mut sweep = sweep(2);
         sweep.take((1, 0), &summary(3.0, true));
@@ -165,10 +165,13 @@ mod tests {
     }
 
     #[test]
-    fn a_point_is_what_its_whole_runs_came_to() {
+    fn a_point_has_the_figures_of_its_complete_runs() {
         let mut sweep = sweep(2);
         sweep.take((0, 0), &summary(1.0, false));
-        assert_eq!(sweep.points[0].figures["requests_per_second"].mean, 1.0, "better than nothing");
+        assert_eq!(
+            sweep.points[0].figures["requests_per_second"].mean, 1.0,
+            "an incomplete run counts if there is no other"
+        );
         sweep.take((0, 1), &summary(3.0, true));
         assert_eq!(sweep.points[0].figures["requests_per_second"].mean, 3.0);
         sweep.take((0, 0), &summary(5.0, true));
@@ -182,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folders_say_what_is_left_to_do() {
+    fn the_state_of_runs_is_read_from_their_folders() {
         let folder = tempfile::tempdir().unwrap();
         let mut sweep = sweep(2);
         for place in [(0, 0), (1, 0), (0, 1)] {
@@ -200,12 +203,12 @@ mod tests {
         let expected = [((1, 0), RunState::Unfinished), ((0, 1), RunState::Missing), ((1, 1), RunState::Missing)];
         assert_eq!(left, expected);
         let figure = sweep.points[0].figures["requests_per_second"];
-        assert_eq!((figure.mean, figure.n), (7.0, 1), "the one that was deleted is forgotten");
+        assert_eq!((figure.mean, figure.n), (7.0, 1), "the deleted run does not count");
         assert!(!sweep.points[1].runs[0].complete && sweep.points[0].runs[1].figures.is_none());
     }
 
     #[test]
-    fn secrets_are_given_again_and_nothing_else_is_changed() {
+    fn only_secrets_may_change_on_resume() {
         let (sweep, folder) = (sweep(1), Path::new("sweep_x"));
         let missing = config_with(&sweep, folder, |_| {}).unwrap_err().to_string();
         assert!(missing.contains("the header Authorization") && missing.contains("sweep_x"), "{missing}");
@@ -220,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn points_of_two_datasets_models_or_machines_are_no_sweep() {
+    fn a_sweep_has_one_dataset_model_and_machine() {
         let then = sweep(1).identity;
         assert_eq!(change(&then, &then), None);
         let other = Identity { dataset_fingerprint: String::from("def"), ..then.clone() };

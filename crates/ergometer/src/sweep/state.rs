@@ -1,4 +1,4 @@
-//! Reads from a run folder what is left to do.
+//! Reads the state of a run of a sweep from its folder.
 
 use std::path::Path;
 
@@ -18,13 +18,13 @@ pub enum RunState {
 }
 
 impl RunState {
-    /// The state of a run folder, whether it exists or not. The folder counts, not `sweep.json`, which may be from before
-    /// a kill.
+    /// Reads the state of a run folder, which need not exist. The folder counts, not `sweep.json`, which may be
+    /// outdated after a kill.
     #[must_use]
     pub fn read(folder: &Path) -> Self {
         let has_journal = JournalFolder::of_run(folder).exists();
         match Summary::read(folder).ok() {
-            // The judge can still be asked about unjudged answers while the journal is there.
+            // While the journal exists, unjudged answers can still be judged.
             Some(summary) if summary.complete && !(has_journal && has_unjudged(&summary)) => {
                 Self::Complete(Box::new(summary))
             }
@@ -50,7 +50,7 @@ mod tests {
         let run = folder.path().join("concurrency_1");
         assert_eq!(RunState::read(&run), RunState::Missing);
         fs::create_dir_all(run.join("journal")).unwrap();
-        assert_eq!(RunState::read(&run), RunState::Missing, "killed before its journal began");
+        assert_eq!(RunState::read(&run), RunState::Missing, "killed before its journal was created");
         fs::write(run.join("journal/run.json"), "{}").unwrap();
         assert_eq!(RunState::read(&run), RunState::Unfinished, "killed");
         fs::write(run.join("summary.json"), r#"{"complete":false,"closing":"interrupted"}"#).unwrap();
@@ -60,10 +60,10 @@ mod tests {
             r#"{"complete":true,"judge":{"model":"m","judged":1,"without_verdict":0,"unjudged":2}}"#,
         )
         .unwrap();
-        assert_eq!(RunState::read(&run), RunState::Unfinished, "interrupted while it was judged");
+        assert_eq!(RunState::read(&run), RunState::Unfinished, "interrupted during the judging");
         fs::write(run.join("summary.json"), r#"{"complete":true,"judge":null}"#).unwrap();
         assert!(matches!(RunState::read(&run), RunState::Complete(summary) if summary.complete));
         fs::remove_dir_all(run.join("journal")).unwrap();
-        assert!(matches!(RunState::read(&run), RunState::Complete(_)), "its journal may be deleted once it is whole");
+        assert!(matches!(RunState::read(&run), RunState::Complete(_)), "the journal of a complete run may be deleted");
     }
 }

@@ -1,4 +1,4 @@
-//! A client that does what a script says, and remembers what it was asked.
+//! A scripted client, which records its calls.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -12,27 +12,27 @@ use ergometer_clients::{
 use ergometer_telemetry::Clock;
 use tokio::sync::{Notify, Semaphore};
 
-/// What happens on one request, one after the other. At the end it is completed.
+/// A step of the response to one request. After the last step the request completes.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Say(&'static str),
     Wait(Duration),
     Fail(FailureKind, &'static str),
-    /// Until a permit is there.
+    /// Waits for a permit.
     Pass(Arc<Semaphore>),
-    /// For ever.
+    /// Waits forever.
     Hang,
     Panic,
 }
 
-/// The answer in two chunks with some milliseconds before each.
+/// An answer in two chunks, with a wait of this many milliseconds before each.
 pub(crate) fn answer(text: &'static str, millis: u64) -> Vec<Step> {
     let (first, rest) = text.split_at(1);
     let wait = || Step::Wait(Duration::from_millis(millis));
     vec![wait(), Step::Say(first), wait(), Step::Say(rest)]
 }
 
-/// What a client was asked, in order.
+/// A call of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Call {
     Health,
@@ -42,7 +42,7 @@ pub(crate) enum Call {
     Close,
 }
 
-/// What a client was asked, for whoever made it.
+/// The calls of a client, in order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Calls {
     list: Arc<Mutex<Vec<Call>>>,
@@ -56,7 +56,7 @@ impl Calls {
         self.more.notify_waiters();
     }
 
-    /// What was said before each query.
+    /// The earlier turns that were sent with a query.
     pub(crate) fn before(&self, index: u64) -> Vec<EarlierTurn> {
         self.before.lock().unwrap()[&index].clone()
     }
@@ -71,7 +71,7 @@ impl Calls {
         self.all().into_iter().filter_map(index).collect()
     }
 
-    /// The queries whose tokens were asked for, in order.
+    /// The queries whose tokens were counted, in order.
     pub(crate) fn counted(&self) -> Vec<u64> {
         let index = |call| if let Call::Count(index) = call { Some(index) } else { None };
         self.all().into_iter().filter_map(index).collect()
@@ -93,13 +93,13 @@ impl Calls {
     }
 }
 
-/// What becomes of each query.
+/// The response to each query.
 pub(crate) type Script = Box<dyn Fn(u64) -> Vec<Step> + Send + Sync>;
 
-/// What its tokenizer says to each query.
+/// The token count of each query by the server's tokenizer.
 pub(crate) type Counts = Box<dyn Fn(u64) -> Option<Usage> + Send + Sync>;
 
-/// A client that does what a script says.
+/// A scripted client.
 pub(crate) struct Scripted {
     pub(crate) script: Script,
     pub(crate) calls: Calls,
@@ -107,7 +107,7 @@ pub(crate) struct Scripted {
     pub(crate) facts: ModelFacts,
     pub(crate) is_healthy: bool,
     pub(crate) has_model: bool,
-    /// `None` where the client counts tokens as it goes.
+    /// `None` if answers have their token counts.
     pub(crate) counts: Option<Counts>,
 }
 
@@ -124,7 +124,7 @@ impl Scripted {
         }
     }
 
-    /// It says nothing of tokens, and its tokenizer this.
+    /// Answers have no token counts, and the server's tokenizer returns these.
     pub(crate) fn counted_by(self, counts: impl Fn(u64) -> Option<Usage> + Send + Sync + 'static) -> Self {
         Self { counts: Some(Box::new(counts)), ..self }
     }
@@ -146,7 +146,7 @@ impl Client for Scripted {
 
     async fn health(&self) -> Result<(), ClientError> {
         self.calls.add(Call::Health);
-        if self.is_healthy { Ok(()) } else { Err(ClientError::Unavailable("nobody is at home".into())) }
+        if self.is_healthy { Ok(()) } else { Err(ClientError::Unavailable("the server is down".into())) }
     }
 
     async fn models(&self) -> Result<Vec<String>, ClientError> {

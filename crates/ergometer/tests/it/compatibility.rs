@@ -1,4 +1,4 @@
-//! Journals that Ergometer 0.1.0 wrote.
+//! Finalizes journals that Ergometer 0.1.0 wrote.
 
 use std::fs;
 use std::path::Path;
@@ -9,16 +9,16 @@ use ergometer_runs::saved::Run;
 use serde_json::{Value, json};
 
 /// Compares every field; numbers may differ by rounding.
-fn assert_alike(now: &Value, then: &Value, path: &str) {
+fn assert_close(now: &Value, then: &Value, path: &str) {
     match (now, then) {
         (Value::Object(now), Value::Object(then)) => {
             for (name, then) in then {
-                assert_alike(&now[name], then, &format!("{path}/{name}"));
+                assert_close(&now[name], then, &format!("{path}/{name}"));
             }
         }
         (Value::Array(now), Value::Array(then)) => {
             assert_eq!(now.len(), then.len(), "{path}");
-            now.iter().zip(then).for_each(|(now, then)| assert_alike(now, then, path));
+            now.iter().zip(then).for_each(|(now, then)| assert_close(now, then, path));
         }
         (now, then) => match now.as_f64().zip(then.as_f64()) {
             Some((now, then)) => assert!((now - then).abs() <= 1e-9 * then.abs(), "{path}: {now} was {then}"),
@@ -41,9 +41,9 @@ fn a_journal_of_0_1_0_is_finalized_to_the_same_results() {
         let closed = close(folder.path()).unwrap();
         let written = Summary::read(&fixture).unwrap();
         assert_eq!(closed.summary.outcomes, written.outcomes, "{name}");
-        assert_alike(&json!(closed.summary.latency), &json!(written.latency), name);
-        assert_alike(&json!(closed.summary.tokens), &json!(written.tokens), name);
-        assert_alike(&json!(closed.summary.energy), &json!(written.energy), name);
+        assert_close(&json!(closed.summary.latency), &json!(written.latency), name);
+        assert_close(&json!(closed.summary.tokens), &json!(written.tokens), name);
+        assert_close(&json!(closed.summary.energy), &json!(written.energy), name);
         assert_eq!(closed.summary.profiler_config, written.profiler_config, "{name}");
         let (now, then) = (Run::open(folder.path()).unwrap(), Run::open(&fixture).unwrap());
         assert_eq!(now.queries, then.queries, "{name}");

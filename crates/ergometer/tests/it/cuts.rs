@@ -1,11 +1,11 @@
-//! The journal of a real run, cut as a kill cuts it: what is whole is kept, and resuming completes the rest.
+//! Cuts the journal of a run as a kill would: complete lines are kept, and resuming completes the rest.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ergometer::close::{self, CloseError, Closed, Warning};
+use ergometer::close::{self, CloseError, ClosedRun, Warning};
 use ergometer::journal::Entry;
 use ergometer::run::Sensing;
 use ergometer_clients::FailureKind;
@@ -41,7 +41,7 @@ async fn original(sensing: Sensing) -> Rig {
     rig
 }
 
-/// Where to cut: at the start, at the end of every line, and at places from a seed.
+/// Where to cut: at the start, at the end of every line, and at random places.
 fn cuts(bytes: &[u8]) -> BTreeSet<usize> {
     let mut random = fastrand::Rng::with_seed(SEED);
     let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(place, _)| place + 1);
@@ -51,7 +51,7 @@ fn cuts(bytes: &[u8]) -> BTreeSet<usize> {
     cuts
 }
 
-/// A copy of a run's journal alone, with one of its files cut.
+/// A copy of a run's journal, with one of its files cut.
 fn copy(run: &Path, file: &str, bytes: &[u8]) -> (TempDir, PathBuf) {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("run");
@@ -64,7 +64,7 @@ fn copy(run: &Path, file: &str, bytes: &[u8]) -> (TempDir, PathBuf) {
     (parent, folder)
 }
 
-/// The queries whose end is whole in this text, in order.
+/// The queries whose end is complete in this text, in order.
 fn ended(text: &[u8]) -> Vec<i64> {
     let lines = text.split_inclusive(|&byte| byte == b'\n').filter(|line| line.ends_with(b"\n"));
     let index = |line: &[u8]| match Entry::from_line(line).unwrap() {
@@ -89,8 +89,8 @@ fn assert_closes_with(folder: &Path, wanted: &[i64], cut: usize) {
     }
 }
 
-/// Whatever is cut, every joule of a request is in its record or is told to be in none.
-fn assert_conserved(folder: &Path, closed: &Closed, cut: usize) {
+/// Checks that all energy of requests is in a record or counted as unrecorded.
+fn assert_conserved(folder: &Path, closed: &ClosedRun, cut: usize) {
     let Some(totals) = &closed.summary.energy.measured else { return };
     let records = Table::read(folder).floats("ergometer/energy/measured/gross/joules");
     let records: f64 = records.into_iter().flatten().sum();
@@ -100,7 +100,7 @@ fn assert_conserved(folder: &Path, closed: &Closed, cut: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn events_cut_anywhere_are_closed_and_resumed_without_loss_or_repeat() {
+async fn cut_events_are_closed_and_resumed_without_loss_or_repeat() {
     let rig = original(blind()).await;
     let (run, file) = (rig.folder(), "session-0.events.jsonl");
     let bytes = Arc::new(fs::read(run.join("journal").join(file)).unwrap());
@@ -122,7 +122,7 @@ async fn events_cut_anywhere_are_closed_and_resumed_without_loss_or_repeat() {
             sent.sort_unstable();
             let missing: Vec<u64> =
                 (0..QUERIES).filter(|&index| !wanted.contains(&i64::try_from(index).unwrap())).collect();
-            assert_eq!(sent, missing, "cut at {cut}: the missing ones are sent, once, and no others");
+            assert_eq!(sent, missing, "cut at {cut}: only missing queries are sent, once");
             let all: Vec<i64> = (0..i64::try_from(QUERIES).unwrap()).collect();
             let table = Table::read(&folder);
             assert_eq!(table.queries(), all, "cut at {cut}");
@@ -131,7 +131,7 @@ async fn events_cut_anywhere_are_closed_and_resumed_without_loss_or_repeat() {
             let mut requests = table.integers("ergometer/request");
             requests.sort_unstable();
             requests.dedup();
-            assert_eq!(requests.len(), all.len(), "cut at {cut}: every request has a number of its own");
+            assert_eq!(requests.len(), all.len(), "cut at {cut}: request numbers are unique");
         });
     }
     let mut count = 0;
@@ -142,9 +142,9 @@ async fn events_cut_anywhere_are_closed_and_resumed_without_loss_or_repeat() {
     assert!(count > OFFSETS);
 }
 
-/// The records are there whatever became of the readings; what is lost of these is lost of the energy.
+/// Every cut keeps the records; lost readings only lose energy.
 #[tokio::test]
-async fn readings_cut_anywhere_cost_energy_and_no_record() {
+async fn cut_readings_lose_energy_and_no_record() {
     let rig = original(machine(vec![slow_gpu()])).await;
     let (run, file) = (rig.folder(), "session-0.readings.jsonl");
     let bytes = fs::read(run.join("journal").join(file)).unwrap();
@@ -168,9 +168,10 @@ async fn readings_cut_anywhere_cost_energy_and_no_record() {
     assert!(warnings.iter().any(|warning| matches!(warning, Warning::Readings { session: 0, .. })), "{warnings:?}");
 }
 
-/// Requests whose end is cut off went on until the last reading: their joules are nobody's record, and are counted.
+/// Requests whose end is cut off count as in flight until the last reading: their energy is in no record, but is
+/// counted.
 #[tokio::test]
-async fn the_joules_of_requests_lost_with_a_kill_are_counted() {
+async fn the_energy_of_requests_lost_with_a_kill_is_counted() {
     let rig = original(machine(vec![slow_gpu()])).await;
     let (run, file) = (rig.folder(), "session-0.events.jsonl");
     let bytes = fs::read(run.join("journal").join(file)).unwrap();
@@ -198,7 +199,7 @@ async fn the_joules_of_requests_lost_with_a_kill_are_counted() {
 }
 
 #[tokio::test]
-async fn a_journal_cut_and_resumed_twice_is_whole() {
+async fn a_journal_cut_and_resumed_twice_is_complete() {
     let rig = original(whole()).await;
     let (run, file) = (rig.folder(), "session-0.events.jsonl");
     let bytes = fs::read(run.join("journal").join(file)).unwrap();

@@ -3,13 +3,13 @@
 use ergometer_datasets::grade::Grader;
 use ergometer_datasets::{Dataset, DatasetError, Query, Turn};
 
-/// As many questions as asked for.
+/// A dataset with this many questions.
 pub(crate) struct Questions {
     pub(crate) size: Option<u64>,
     pub(crate) fingerprint: String,
-    /// How many turns their conversations have.
+    /// The number of turns of each conversation.
     pub(crate) turns: u64,
-    /// How many seconds lie between two of them, where they were recorded.
+    /// The seconds between two recorded arrivals, if there are arrival times.
     pub(crate) apart_s: Option<f64>,
 }
 
@@ -52,7 +52,7 @@ impl Dataset for Questions {
     }
 
     fn turns(&self, index: u64) -> u64 {
-        assert_eq!(index % self.turns, 0, "asked for first turns only");
+        assert_eq!(index % self.turns, 0, "only first turns are requested");
         self.turns
     }
 

@@ -1,4 +1,4 @@
-//! Who used the joules: shares, balance, rests, phases, and what is not known.
+//! Attribution of energy: shares, balance, idle power, phases, and unknown energy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,8 +16,7 @@ use crate::table::Table;
 
 const GROSS: &str = "ergometer/energy/measured/gross/joules";
 
-/// For each request, the time it had to itself if every moment is shared by those in flight: by walking through the
-/// moments, which is not how the library does it.
+/// The share of time of each request, computed moment by moment, unlike in the library.
 fn shared_seconds(table: &Table) -> Vec<f64> {
     let times = |path: &str| table.integers(path).into_iter().map(Option::unwrap).collect::<Vec<_>>();
     let (sent, end) = (times("ergometer/sent_ns"), times("ergometer/end_ns"));
@@ -53,7 +52,7 @@ fn uneven() -> Scripted {
 }
 
 #[tokio::test]
-async fn requests_in_flight_together_share_every_moment() {
+async fn concurrent_requests_share_energy_equally() {
     let rig = Rig::new();
     let config = RunConfig { schedule: Schedule::Concurrency { concurrency: 3 }, ..config() };
     let run = closed(rig.run(config, Questions::new(10), uneven(), whole()).await);
@@ -72,7 +71,7 @@ async fn requests_in_flight_together_share_every_moment() {
     let methods = table.texts("ergometer/energy/measured/gross/method");
     assert!(methods.iter().all(|method| method.as_deref() == Some("equal_share")), "{methods:?}");
     assert_near(totals.balance.meter_j, GPU_W * run.summary.duration_s, 0.03);
-    // The CPU's is modelled, told apart, and balanced too.
+    // The energy of the CPU is modelled, kept apart, and balanced too.
     let modelled = run.summary.energy.modelled.as_ref().unwrap();
     assert_balanced(modelled);
     let of_cpu = table.floats("model_metrics/*/energy_metrics/cpu_per_query_joules");
@@ -84,7 +83,7 @@ async fn requests_in_flight_together_share_every_moment() {
 }
 
 #[tokio::test]
-async fn a_request_alone_has_the_energy_of_its_window_in_two_phases() {
+async fn a_single_request_has_the_energy_of_its_window_in_two_phases() {
     let rig = Rig::new();
     let client = Scripted::new(|_| answer("10", 60));
     let run = closed(rig.run(config(), Questions::new(4), client, whole()).await);
@@ -101,7 +100,7 @@ async fn a_request_alone_has_the_energy_of_its_window_in_two_phases() {
         assert_near(prefill[row].unwrap() + decode[row].unwrap(), joules, 1e-6);
         assert_near((before[row].unwrap() + after[row].unwrap()) / 1e3, seconds[row].unwrap(), 1e-6);
         assert_near(prefill[row].unwrap(), GPU_W * before[row].unwrap() / 1e3, 0.05);
-        // Ten tokens go in, and a token comes out with each of the two chunks.
+        // There are ten input tokens, and one output token in each of the two chunks.
         assert_near(
             metric("phase_metrics/prefill_energy_per_input_token_j")[row].unwrap(),
             prefill[row].unwrap() / 10.0,
@@ -127,7 +126,7 @@ async fn a_request_alone_has_the_energy_of_its_window_in_two_phases() {
 }
 
 #[tokio::test]
-async fn net_is_gross_less_what_the_machine_at_rest_would_have_used() {
+async fn net_energy_is_gross_energy_minus_idle_power() {
     let rig = Rig::new();
     let config = RunConfig { schedule: Schedule::Concurrency { concurrency: 3 }, idle_s: 0.3, ..config() };
     let run = closed(rig.run(config, Questions::new(6), uneven(), machine(vec![gpu(0, &Arc::default())])).await);
@@ -152,7 +151,7 @@ async fn net_is_gross_less_what_the_machine_at_rest_would_have_used() {
 }
 
 #[tokio::test]
-async fn without_a_rest_nothing_is_net() {
+async fn there_is_no_net_energy_without_idle_power() {
     let rig = Rig::new();
     let run = closed(rig.run(config(), Questions::new(2), uneven(), whole()).await);
     assert_eq!(run.summary.energy.measured.as_ref().unwrap().net_j, None);
@@ -161,7 +160,7 @@ async fn without_a_rest_nothing_is_net() {
 }
 
 #[tokio::test]
-async fn a_server_elsewhere_has_no_energy_and_a_warning_says_why() {
+async fn a_remote_server_has_no_energy_and_gives_a_warning() {
     let elsewhere = || Scripted { place: Locality::Elsewhere { host: String::from("far.example") }, ..uneven() };
     let rig = Rig::new();
     let run = closed(rig.run(config(), Questions::new(3), elsewhere(), whole()).await);
@@ -187,18 +186,18 @@ async fn a_server_elsewhere_has_no_energy_and_a_warning_says_why() {
         assert!(table.is_absent(&format!("model_metrics/*/{path}")), "{path}");
     }
     assert!(table.is_absent(GROSS) && table.lengths("ergometer/energy/devices") == [0; 3]);
-    assert!(!table.is_absent("model_metrics/*/latency_metrics/total_query_seconds"), "times are known all the same");
+    assert!(!table.is_absent("model_metrics/*/latency_metrics/total_query_seconds"), "times are known");
 
-    // Unless the user knows better.
+    // The user can declare the server local.
     let rig = Rig::new();
     let config = RunConfig { server_is_local: true, ..config() };
     let run = closed(rig.run(config, Questions::new(3), elsewhere(), whole()).await);
-    assert!(run.summary.energy.measured.is_some() && !has_warning(&run, "the server is on"));
+    assert!(run.summary.energy.measured.is_some() && !has_warning(&run, "the server runs on"));
     assert!(Table::read(&rig.folder()).floats(GROSS).iter().all(Option::is_some));
 }
 
 #[tokio::test]
-async fn only_the_devices_asked_for_count() {
+async fn only_configured_devices_count() {
     let sensing = || machine(vec![gpu(0, &Arc::default()), gpu(1, &Arc::default()), cpu()]);
     let both = Rig::new();
     let run = closed(both.run(config(), Questions::new(3), uneven(), sensing()).await);
@@ -207,12 +206,14 @@ async fn only_the_devices_asked_for_count() {
     assert!(run.summary.energy.modelled.is_some());
 
     let one = Rig::new();
-    let config =
-        RunConfig { devices: ergometer_runs::config::Counted::parse(&[String::from("gpu:1")]).unwrap(), ..config() };
+    let config = RunConfig {
+        devices: ergometer_runs::config::CountedDevices::parse(&[String::from("gpu:1")]).unwrap(),
+        ..config()
+    };
     let run = closed(one.run(config, Questions::new(3), uneven(), sensing()).await);
     let totals = run.summary.energy.measured.as_ref().unwrap();
     assert_near(totals.mean_power_w, GPU_W, 0.03);
-    assert!(run.summary.energy.modelled.is_none(), "the CPU was not asked for");
+    assert!(run.summary.energy.modelled.is_none(), "the CPU does not count");
     assert_eq!(
         run.summary.energy.devices.iter().map(|device| device.device.to_string()).collect::<Vec<_>>(),
         ["gpu:1"]
@@ -240,14 +241,14 @@ async fn without_a_sensor_there_are_times_only() {
     assert!(Table::read(&rig.folder()).is_absent(GROSS));
 }
 
-/// The sensor says nothing while the second of three requests is in flight. Its energy is not zero, it is not known.
+/// The sensor has no readings while the second of three requests is in flight. Its energy is unknown, not zero.
 #[tokio::test]
-async fn what_falls_into_a_silence_is_unattributed_and_never_zero() {
+async fn energy_in_a_sensor_gap_is_unattributed_and_never_zero() {
     let rig = Rig::new();
     let silent = Arc::new(AtomicBool::new(false));
     let switch = Arc::clone(&silent);
     let client = Scripted::new(move |index| {
-        // The silence begins well before the second request's first token and ends well after its last.
+        // The gap begins well before the second request's first token and ends well after its last.
         switch.store(index == 1, Ordering::Relaxed);
         answer("10", if index == 1 { 800 } else { 300 })
     });
@@ -261,17 +262,17 @@ async fn what_falls_into_a_silence_is_unattributed_and_never_zero() {
     let joules = table.floats(GROSS);
     assert_near(joules.iter().flatten().sum(), totals.balance.requests_j, 1e-6);
     assert_near(joules[0].unwrap(), GPU_W * 0.6, 0.15);
-    // A few milliseconds at its ends may have been heard. The second phase was not heard at all, but for those.
+    // Only a few milliseconds at the ends of the request may have readings, and of the second phase at most those.
     let phases = |path: &str| table.floats(&format!("model_metrics/*/phase_metrics/{path}"))[1];
     for joules in [joules[1], phases("prefill_energy_j"), phases("decode_energy_j")] {
-        assert!(joules.is_none_or(|joules| joules > 0.0), "{joules:?} is known to be nothing");
+        assert!(joules.is_none_or(|joules| joules > 0.0), "{joules:?} is zero instead of unknown");
     }
     let high = table.floats("ergometer/energy/measured/gross/high")[1];
     assert!(high.is_none_or(|high| high > 0.8 * GPU_W * 1.6), "{high:?}");
 }
 
 #[tokio::test]
-async fn attempts_that_were_repeated_are_in_no_record_and_not_lost() {
+async fn energy_of_retried_attempts_is_counted_and_in_no_record() {
     let rig = Rig::new();
     let attempts = Arc::new(AtomicU64::new(0));
     // Every other attempt fails after 40 ms.

@@ -1,9 +1,9 @@
-//! The fault matrix: every fault of a server is counted as what it is, nothing aborts, nothing hangs.
+//! The fault matrix: every fault of a server is counted as the right kind of failure, and no run aborts or hangs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ergometer::run::{Prepared, RunError};
+use ergometer::run::{PreparedRun, RunError};
 use ergometer_clients::{FailureKind, Outcome};
 use ergometer_mock_server::{Fault, FaultRate, MockServer, RunningServer, Script, StreamEnd, UsagePosition};
 use ergometer_runs::Closing;
@@ -13,7 +13,7 @@ use crate::dataset::Questions;
 use crate::rig::{Rig, closed, config, has_warning};
 use crate::sensors::blind;
 
-/// Longer than any run here; it ends what hangs.
+/// Longer than any run here; ends runs that hang.
 const WATCHDOG: Duration = Duration::from_secs(60);
 
 async fn server(script: Script) -> RunningServer {
@@ -25,7 +25,7 @@ fn with(faults: &[(Fault, f64)]) -> Script {
     Script { faults, ..Script::instant() }
 }
 
-/// A client of this server; for faults that hang it has little patience.
+/// The configuration of a client of this server, with short timeouts for faults that hang.
 fn talking_to(server: &RunningServer, client: &str) -> RunConfig {
     let mut config = config();
     client.clone_into(&mut config.client.id);
@@ -40,7 +40,7 @@ fn impatient(mut config: RunConfig) -> RunConfig {
     config
 }
 
-/// What each fault is counted as; `None` where it is none of the request's.
+/// The failure kind of each fault; `None` if the request succeeds.
 fn expected(fault: Fault) -> Option<FailureKind> {
     Some(match fault {
         Fault::Refuse => FailureKind::Connect,
@@ -59,7 +59,7 @@ fn expected(fault: Fault) -> Option<FailureKind> {
     })
 }
 
-/// Every fault there is, on every request of a run.
+/// Makes a run for every fault, with the fault on every request.
 async fn matrix(client: &str) {
     for fault in Fault::ALL.into_iter().filter(|fault| *fault != Fault::Refuse) {
         let server = server(with(&[(fault, 1.0)])).await;
@@ -70,38 +70,38 @@ async fn matrix(client: &str) {
         let run = tokio::time::timeout(WATCHDOG, run).await.unwrap_or_else(|_| panic!("{client}: {fault} hangs"));
         assert_eq!(run.as_ref().unwrap().closing, Closing::Finished, "{client}: {fault}");
         let run = closed(run);
-        // [DONE] is an ornament; the line with `done` is Ollama's only end.
+        // [DONE] is optional for OpenAI's protocol; the line with `done` is the only end of Ollama's.
         let is_end = client == "ollama" && fault == Fault::NoDone;
         let kind = if is_end { Some(FailureKind::Truncated) } else { expected(fault) };
         let failed: Vec<_> = run.summary.outcomes.failed.iter().map(|(kind, count)| (*kind, *count)).collect();
         assert!(run.summary.outcomes.retried.is_empty(), "{client}: {fault}");
         assert_eq!(failed, kind.map(|kind| (kind, 3)).into_iter().collect::<Vec<_>>(), "{client}: {fault}");
         assert_eq!(run.summary.outcomes.completed, if kind.is_none() { 3 } else { 0 }, "{client}: {fault}");
-        // What came before the fault is kept.
+        // The chunks before the fault are kept.
         let partial = matches!(fault, Fault::HangStream | Fault::ResetStream | Fault::Truncated | Fault::ErrorStream);
         for exchange in rig.exchanges(0).1 {
-            assert!(!partial || !exchange.transcript.text.is_empty(), "{client}: {fault} lost what was said");
+            assert!(!partial || !exchange.transcript.text.is_empty(), "{client}: {fault} lost the partial answer");
         }
         server.stop().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_fault_of_an_openai_server_is_counted_as_itself() {
+async fn every_fault_of_an_openai_server_is_counted_as_its_kind() {
     matrix("openai").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_fault_of_an_ollama_server_is_counted_as_itself() {
+async fn every_fault_of_an_ollama_server_is_counted_as_its_kind() {
     matrix("ollama").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_not_there_is_told_before_the_run_and_counted_in_it() {
+async fn a_missing_server_is_an_error_before_the_run_and_a_failure_in_it() {
     let server = server(Script::instant()).await;
     let config = talking_to(&server, "openai");
     let client = ergometer_clients::open(&config.client).unwrap();
-    let prepared = Prepared::with(config.clone(), Box::new(Questions::new(3)), client, blind()).await.unwrap();
+    let prepared = PreparedRun::with(config.clone(), Box::new(Questions::new(3)), client, blind()).await.unwrap();
     server.stop().await;
     let rig = Rig::new();
     let run = closed(rig.run_prepared(prepared).await);
@@ -111,7 +111,7 @@ async fn a_server_that_is_not_there_is_told_before_the_run_and_counted_in_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_a_mixture_each_is_counted_as_often_as_it_happened() {
+async fn mixed_faults_are_counted_by_kind() {
     let kinds = [
         Fault::Reset,
         Fault::TooManyRequests,
@@ -136,7 +136,7 @@ async fn in_a_mixture_each_is_counted_as_often_as_it_happened() {
         }
     }
     assert!(truth.len() >= 6, "{truth:?}");
-    // A request that is lost on a connection that was used before is sent again, and told.
+    // A request lost on a reused connection is retried at once and counted as retried.
     let mut counted = run.summary.outcomes.failed.clone();
     for (kind, count) in &run.summary.outcomes.retried {
         assert!(*kind == FailureKind::Disconnected && *count <= 8, "{kind}: {count}");
@@ -145,13 +145,13 @@ async fn in_a_mixture_each_is_counted_as_often_as_it_happened() {
     assert_eq!(counted, truth);
     let failed: u64 = run.summary.outcomes.failed.values().sum();
     assert_eq!(run.summary.outcomes.completed + failed, 150);
-    // Where a server sends no usage its tokenizer is asked after the run.
-    assert!(!has_warning(&run, "nobody counted"), "{:?}", run.summary.warnings);
+    // If a server sends no usage, its tokenizer counts after the run.
+    assert!(!has_warning(&run, "are unknown"), "{:?}", run.summary.warnings);
     assert_eq!(run.summary.tokens.source.as_deref(), Some("mixed"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn attempts_are_recorded_each_and_the_last_is_the_record() {
+async fn all_attempts_are_stored_and_the_last_is_the_record() {
     let server = server(Script { retry_after: Duration::ZERO, ..with(&[(Fault::TooManyRequests, 0.5)]) }).await;
     let rig = Rig::new();
     let retries = Retries { most: 20, backoff_s: 0.001 };
@@ -171,7 +171,7 @@ async fn attempts_are_recorded_each_and_the_last_is_the_record() {
         assert!(last.outcome == Outcome::Completed && !last.is_retried);
         assert!(before.iter().all(|exchange| exchange.is_retried && exchange.end <= last.sent));
     }
-    // What will not pass is not tried again.
+    // Permanent failures are not retried.
     let server = self::server(with(&[(Fault::BadSse, 1.0)])).await;
     let rig = Rig::new();
     let run = closed(rig.run_client(RunConfig { retries, ..talking_to(&server, "openai") }, Questions::new(2)).await);
@@ -179,7 +179,7 @@ async fn attempts_are_recorded_each_and_the_last_is_the_record() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_server_sent_is_what_we_have() {
+async fn the_transcript_matches_what_the_server_sent() {
     let script = Script {
         reasoning: 3,
         tokens_per_chunk: 2,
@@ -204,7 +204,7 @@ async fn what_the_server_sent_is_what_we_have() {
         let transcript = &exchange.transcript;
         let usage = transcript.usage.unwrap();
         assert_eq!((usage.output, usage.input), (sent.tokens, sent.prompt_tokens));
-        assert_eq!(transcript.chunks.len(), sent.sent_ns.len(), "a chunk is a chunk, however reads fell");
+        assert_eq!(transcript.chunks.len(), sent.sent_ns.len(), "chunks do not depend on how reads are split");
         assert_eq!(transcript.reasoning.split_whitespace().count(), 3);
         let times: Vec<i64> = transcript.chunks.iter().map(|chunk| chunk.at.nanos_since_epoch()).collect();
         assert!(times.is_sorted() && exchange.sent.nanos_since_epoch() <= times[0]);

@@ -1,4 +1,4 @@
-//! Grades, accuracy, cost, and how well the hardware was used.
+//! Grades, accuracy, cost and hardware utilization.
 
 use ergometer_clients::{FailureKind, ModelFacts};
 use ergometer_runs::config::{Prices, RunConfig};
@@ -10,7 +10,7 @@ use crate::rig::{Rig, assert_near, closed, config};
 use crate::sensors::{blind, whole};
 use crate::table::Table;
 
-/// Right on 10 and 12, wrong on 11 and 14, failed on 13.
+/// Correct on 10 and 12, wrong on 11 and 14, failed on 13.
 fn pupil() -> Scripted {
     Scripted::new(|index| match index {
         0 => answer("10", 20),
@@ -44,7 +44,7 @@ async fn answers_are_graded_and_counted_by_subject() {
 }
 
 #[tokio::test]
-async fn the_grader_asked_for_is_used_and_none_means_none() {
+async fn the_configured_grader_is_used() {
     let rig = Rig::new();
     let config = |grader: &str| RunConfig { grader: Some(grader.parse().unwrap()), ..config() };
     let chatty = || Scripted::new(|_| answer("the total is 10.0, I think", 1));
@@ -58,13 +58,13 @@ async fn the_grader_asked_for_is_used_and_none_means_none() {
 }
 
 #[tokio::test]
-async fn tokens_cost_what_the_prices_say() {
+async fn cost_is_tokens_times_prices() {
     let rig = Rig::new();
     let prices = Prices { input_usd_per_million: Some(3.0), output_usd_per_million: Some(15.0) };
     let run = closed(rig.run(RunConfig { prices, ..config() }, Questions::new(5), pupil(), blind()).await);
     let table = Table::read(&rig.folder());
     let cost = |name: &str| table.floats(&format!("model_metrics/*/cost/{name}"));
-    // Ten tokens in, two out; what failed was not counted by anyone.
+    // Ten input and two output tokens; failed requests have no token counts.
     assert_near(cost("input_cost_usd")[0].unwrap(), 10.0 * 3e-6, 1e-9);
     assert_near(cost("output_cost_usd")[0].unwrap(), 2.0 * 15e-6, 1e-9);
     assert_near(cost("total_cost_usd")[0].unwrap(), 60e-6, 1e-9);
@@ -79,7 +79,7 @@ async fn tokens_cost_what_the_prices_say() {
 }
 
 #[tokio::test]
-async fn utilization_is_what_a_pencil_gives() {
+async fn utilization_matches_values_computed_by_hand() {
     let rig = Rig::new();
     let weights = 16e9;
     let facts = ModelFacts { weight_bytes: Some(16_000_000_000), ..ModelFacts::default() };
@@ -107,6 +107,6 @@ async fn utilization_is_what_a_pencil_gives() {
     for path in
         ["hardware_utilization/derived/mfu", "hardware_utilization/derived/mbu", "compute_metrics/flops_per_request"]
     {
-        assert!(table.is_absent(&format!("model_metrics/*/{path}")), "{path} of a model nothing is known of");
+        assert!(table.is_absent(&format!("model_metrics/*/{path}")), "{path} of a model without facts");
     }
 }

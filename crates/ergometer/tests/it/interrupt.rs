@@ -1,8 +1,8 @@
-//! The user stops a run: what was measured is kept, and resuming completes it.
+//! The user stops a run: the measurements are kept, and resuming completes the run.
 
 use std::sync::Arc;
 
-use ergometer::run::{Finished, Prepared, RunError, Target};
+use ergometer::run::{FinishedRun, PreparedRun, RunError, Target};
 use ergometer_clients::Outcome;
 use ergometer_runs::Closing;
 use ergometer_runs::config::{RunConfig, Schedule};
@@ -11,29 +11,29 @@ use tokio::task::JoinHandle;
 
 use crate::client::{Calls, Scripted, Step, answer};
 use crate::dataset::Questions;
-use crate::rig::{Nobody, Rig, closed, config, has_warning};
+use crate::rig::{NoObserver, Rig, closed, config, has_warning};
 use crate::sensors::{blind, whole};
 use crate::table::Table;
 
-/// A run of ten queries that is under way.
+/// Starts a run of ten queries.
 fn start(
     rig: &Rig,
     config: RunConfig,
     size: u64,
     client: Scripted,
-) -> (Calls, watch::Sender<bool>, JoinHandle<Result<Finished, RunError>>) {
+) -> (Calls, watch::Sender<bool>, JoinHandle<Result<FinishedRun, RunError>>) {
     let (calls, (sender, stop), folder) = (client.calls(), watch::channel(false), rig.folder());
     let run = tokio::spawn(async move {
-        let prepared = Prepared::with(config, Box::new(Questions::new(size)), Box::new(client), whole()).await?;
-        prepared.run(Target::New(folder), stop, Arc::new(Nobody)).await
+        let prepared = PreparedRun::with(config, Box::new(Questions::new(size)), Box::new(client), whole()).await?;
+        prepared.run(Target::New(folder), stop, Arc::new(NoObserver)).await
     });
     (calls, sender, run)
 }
 
 #[tokio::test]
-async fn what_was_measured_is_kept_and_resuming_completes_it() {
+async fn an_interrupted_run_is_kept_and_resuming_completes_it() {
     let rig = Rig::new();
-    // The fifth says half of its answer and no more; the sixth takes a while and may come to its end.
+    // The fifth request hangs after half of its answer; the sixth takes a while and may complete.
     let client = Scripted::new(|index| match index {
         4 => vec![Step::Say("1"), Step::Hang],
         5 => answer("15", 100),
@@ -46,10 +46,14 @@ async fn what_was_measured_is_kept_and_resuming_completes_it() {
     let finished = run.await.unwrap();
     assert_eq!(finished.as_ref().unwrap().closing, Closing::Interrupted);
     let run = closed(finished);
-    assert_eq!((calls.sent().len(), calls.closings()), (6, 1), "no more were sent");
+    assert_eq!((calls.sent().len(), calls.closings()), (6, 1), "no further requests are sent");
     let summary = &run.summary;
     assert_eq!((summary.total_queries, summary.complete, summary.closing), (5, false, Some(Closing::Interrupted)));
-    assert_eq!((summary.outcomes.completed, summary.outcomes.cancelled), (5, 1), "the sixth had its grace");
+    assert_eq!(
+        (summary.outcomes.completed, summary.outcomes.cancelled),
+        (5, 1),
+        "the sixth completed within the grace period"
+    );
     assert!(has_warning(&run, "it was interrupted"), "{:?}", summary.warnings);
     assert_eq!(Table::read(&rig.folder()).queries(), [0, 1, 2, 3, 5]);
     let (events, exchanges) = rig.exchanges(0);
@@ -67,16 +71,24 @@ async fn what_was_measured_is_kept_and_resuming_completes_it() {
     assert_eq!((summary.total_queries, summary.complete, summary.sessions), (10, true, 2));
     let table = Table::read(&rig.folder());
     assert_eq!(table.queries(), (0..10).collect::<Vec<_>>());
-    assert!(table.floats("ergometer/energy/measured/gross/joules").iter().all(Option::is_some), "of both sessions");
+    assert!(
+        table.floats("ergometer/energy/measured/gross/joules").iter().all(Option::is_some),
+        "records of both sessions have energy"
+    );
     let attempts = table.integers("ergometer/attempts");
-    assert_eq!((attempts[4], attempts[5], attempts[9]), (Some(2), Some(1), Some(1)), "the one given up is the second");
+    assert_eq!(
+        (attempts[4], attempts[5], attempts[9]),
+        (Some(2), Some(1), Some(1)),
+        "the cancelled query has a second attempt"
+    );
     let mut requests: Vec<_> = table.integers("ergometer/request");
     requests.sort_unstable();
     requests.dedup();
-    assert_eq!(requests.len(), 10, "every request has a number of its own");
+    assert_eq!(requests.len(), 10, "request numbers are unique");
 }
 
-/// All queries had been handed out when the user stopped the run; those in flight were given up. It is not whole.
+/// All queries had been handed out when the user stopped the run, and those in flight were cancelled: it is not
+/// complete.
 #[tokio::test]
 async fn a_run_stopped_with_its_last_requests_in_flight_is_not_finished() {
     let rig = Rig::new();
@@ -94,7 +106,7 @@ async fn a_run_stopped_with_its_last_requests_in_flight_is_not_finished() {
     assert_eq!((calls.sent(), run.summary.complete, run.summary.total_queries), (vec![2], true, 3));
 }
 
-/// The user stops it while the machine is measured at rest after the last request: everything is there.
+/// The user stops the run during the idle measurement after the last request: all records are there.
 #[tokio::test]
 async fn a_run_stopped_after_its_last_request_is_finished() {
     let rig = Rig::new();
@@ -109,10 +121,13 @@ async fn a_run_stopped_after_its_last_request_is_finished() {
     let finished = run.await.unwrap();
     assert_eq!(finished.as_ref().unwrap().closing, Closing::Finished);
     let run = closed(finished);
-    assert!(run.summary.complete && run.summary.energy.measured.unwrap().net_j.is_some(), "one rest is enough");
+    assert!(
+        run.summary.complete && run.summary.energy.measured.unwrap().net_j.is_some(),
+        "one idle measurement is enough"
+    );
 }
 
-/// Killed before its first record, gone on with, and stopped before its first record again: it can still be gone on with.
+/// A run killed before its first record, then resumed and stopped before its first record, can be resumed again.
 #[tokio::test]
 async fn a_resumed_run_stopped_before_its_first_record_is_interrupted_and_kept() {
     let rig = Rig::new();
@@ -121,9 +136,9 @@ async fn a_resumed_run_stopped_before_its_first_record_is_interrupted_and_kept()
     let client = Scripted::new(|_| vec![Step::Hang]);
     let (calls, (sender, stop)) = (client.calls(), watch::channel(false));
     let folder = rig.folder();
-    let prepared = Prepared::resume_with(&folder, Box::new(Questions::new(2)), Box::new(client), blind());
+    let prepared = PreparedRun::resume_with(&folder, Box::new(Questions::new(2)), Box::new(client), blind());
     let prepared = prepared.await.unwrap();
-    let run = tokio::spawn(prepared.run(Target::Resume(rig.folder()), stop, Arc::new(Nobody)));
+    let run = tokio::spawn(prepared.run(Target::Resume(rig.folder()), stop, Arc::new(NoObserver)));
     calls.sent_are(1).await;
     sender.send(true).unwrap();
     let finished = run.await.unwrap().unwrap();

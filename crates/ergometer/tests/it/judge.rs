@@ -1,11 +1,11 @@
-//! Answers graded by a model, after the run.
+//! Answers judged by a model after the run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ergometer::close::Closed;
+use ergometer::close::ClosedRun;
 use ergometer::journal::SessionEvents;
-use ergometer::run::{Finished, Prepared, RunError, Target};
+use ergometer::run::{FinishedRun, PreparedRun, RunError, Target};
 use ergometer_clients::FailureKind;
 use ergometer_datasets::grade::Grader;
 use ergometer_datasets::{Dataset, DatasetError, Query};
@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use crate::client::{Call, Scripted, Step, answer};
 use crate::dataset::Questions;
-use crate::rig::{Nobody, Rig, closed, config, has_warning};
+use crate::rig::{NoObserver, Rig, closed, config, has_warning};
 use crate::sensors::{blind, whole};
 use crate::table::Table;
 
@@ -38,22 +38,22 @@ fn answering() -> Scripted {
     Scripted::new(|_| answer("10", 1))
 }
 
-async fn run_with(rig: &Rig, size: u64, client: Scripted, judge: Scripted) -> Result<Finished, RunError> {
+async fn run_with(rig: &Rig, size: u64, client: Scripted, judge: Scripted) -> Result<FinishedRun, RunError> {
     let (_sender, stop) = watch::channel(false);
-    let prepared = Prepared::with(judged(), Box::new(Questions::new(size)), Box::new(client), blind()).await?;
+    let prepared = PreparedRun::with(judged(), Box::new(Questions::new(size)), Box::new(client), blind()).await?;
     let prepared = prepared.judged_by(Box::new(judge)).await?;
-    prepared.run(Target::New(rig.folder()), stop, Arc::new(Nobody)).await
+    prepared.run(Target::New(rig.folder()), stop, Arc::new(NoObserver)).await
 }
 
-async fn resume_with(rig: &Rig, size: u64, client: Scripted, judge: Scripted) -> Result<Finished, RunError> {
+async fn resume_with(rig: &Rig, size: u64, client: Scripted, judge: Scripted) -> Result<FinishedRun, RunError> {
     let (_sender, stop) = watch::channel(false);
     let folder = rig.folder();
-    let prepared = Prepared::resume_with(&folder, Box::new(Questions::new(size)), Box::new(client), blind()).await?;
+    let prepared = PreparedRun::resume_with(&folder, Box::new(Questions::new(size)), Box::new(client), blind()).await?;
     let prepared = prepared.judged_by(Box::new(judge)).await?;
-    prepared.run(Target::Resume(folder), stop, Arc::new(Nobody)).await
+    prepared.run(Target::Resume(folder), stop, Arc::new(NoObserver)).await
 }
 
-fn counts(run: &Closed) -> (u64, u64, u64) {
+fn counts(run: &ClosedRun) -> (u64, u64, u64) {
     let JudgeSummary { model, judged, without_verdict, unjudged } = run.summary.judge.clone().unwrap();
     assert_eq!(model, "org/judge");
     (judged, without_verdict, unjudged)
@@ -65,7 +65,7 @@ fn sorted(mut numbers: Vec<u64>) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn answers_are_judged_once_nothing_is_measured() {
+async fn answers_are_judged_after_the_measurement() {
     let rig = Rig::new();
     let events = rig.journal().events_path(0);
     let judge = judge(move |index| {
@@ -78,7 +78,7 @@ async fn answers_are_judged_once_nothing_is_measured() {
     });
     let (calls, judge_calls) = (client.calls(), judge.calls());
     let run = closed(run_with(&rig, 5, client, judge).await);
-    assert_eq!(sorted(judge_calls.sent()), [0, 1, 2, 4], "what failed is not judged");
+    assert_eq!(sorted(judge_calls.sent()), [0, 1, 2, 4], "failed requests are not judged");
     assert_eq!((&judge_calls.all()[..2], judge_calls.closings()), (&[Call::Health, Call::Prepare][..], 1));
     assert_eq!(calls.closings(), 1);
     let accuracy = run.summary.accuracy.as_ref().unwrap();
@@ -96,7 +96,7 @@ async fn answers_are_judged_once_nothing_is_measured() {
 }
 
 #[tokio::test]
-async fn a_reply_without_a_verdict_is_kept_and_not_asked_for_again() {
+async fn a_reply_without_a_verdict_is_kept_and_not_judged_again() {
     let rig = Rig::new();
     let judge_of = || judge(|index| if index == 1 { "Hard to say." } else { RIGHT });
     let run = closed(run_with(&rig, 3, answering(), judge_of()).await);
@@ -114,7 +114,7 @@ async fn a_reply_without_a_verdict_is_kept_and_not_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_judge_that_fails_is_left_alone_and_asked_again_on_resumption() {
+async fn a_failing_judge_is_given_up_and_asked_again_on_resume() {
     let rig = Rig::new();
     let failing = Scripted::new(|index| match index {
         0 => vec![Step::Say(RIGHT)],
@@ -134,13 +134,13 @@ async fn a_judge_that_fails_is_left_alone_and_asked_again_on_resumption() {
     let (client, well) = (answering(), judge(|_| WRONG));
     let (calls, judge_calls) = (client.calls(), well.calls());
     let run = closed(resume_with(&rig, 40, client, well).await);
-    assert_eq!((calls.sent(), run.summary.sessions), (vec![], 1), "no request, and nothing measured");
+    assert_eq!((calls.sent(), run.summary.sessions), (vec![], 1), "no request and no new session");
     assert_eq!(sorted(judge_calls.sent()), (1..40).collect::<Vec<_>>());
-    assert_eq!((counts(&run), run.summary.accuracy.unwrap().correct), ((40, 0, 0), 1), "the first verdict stands");
+    assert_eq!((counts(&run), run.summary.accuracy.unwrap().correct), ((40, 0, 0), 1), "the first verdict counts");
 }
 
 #[tokio::test]
-async fn what_may_pass_is_asked_again() {
+async fn transient_failures_of_the_judge_are_retried() {
     let rig = Rig::new();
     let attempts = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&attempts);
@@ -154,26 +154,30 @@ async fn what_may_pass_is_asked_again() {
 }
 
 #[tokio::test]
-async fn stopped_while_judging_it_goes_on_there() {
+async fn an_interrupted_review_is_resumed() {
     let rig = Rig::new();
     let slow = Scripted::new(|index| if index < 3 { vec![Step::Say(RIGHT)] } else { vec![Step::Hang] });
     let (calls, folder) = (slow.calls(), rig.folder());
     let (sender, stop) = watch::channel(false);
     let run = tokio::spawn(async move {
         let client = Box::new(answering());
-        let prepared = Prepared::with(judged(), Box::new(Questions::new(10)), client, whole()).await?;
+        let prepared = PreparedRun::with(judged(), Box::new(Questions::new(10)), client, whole()).await?;
         let prepared = prepared.judged_by(Box::new(slow)).await?;
-        prepared.run(Target::New(folder), stop, Arc::new(Nobody)).await
+        prepared.run(Target::New(folder), stop, Arc::new(NoObserver)).await
     });
     calls.sent_are(7).await;
     sender.send(true).unwrap();
     let finished = run.await.unwrap();
     assert_eq!(finished.as_ref().unwrap().closing, Closing::Interrupted);
     let run = closed(finished);
-    assert_eq!((run.summary.complete, run.summary.closing), (true, Some(Closing::Finished)), "all was measured");
+    assert_eq!(
+        (run.summary.complete, run.summary.closing),
+        (true, Some(Closing::Finished)),
+        "the measurement is complete"
+    );
     assert_eq!((counts(&run), calls.closings()), ((3, 0, 7), 1));
 
-    // Killed within a line: what is whole is not asked again.
+    // After a kill within a line, complete lines are not judged again.
     let path = rig.folder().join("journal/after.jsonl");
     let written = std::fs::read(&path).unwrap();
     std::fs::write(&path, &written[..written.len() - 5]).unwrap();
@@ -181,20 +185,21 @@ async fn stopped_while_judging_it_goes_on_there() {
     let calls = rest.calls();
     let (_sender, stop) = watch::channel(false);
     let client = Box::new(answering());
-    let prepared = Prepared::resume_with(&rig.folder(), Box::new(Questions::new(10)), client, whole()).await.unwrap();
+    let prepared =
+        PreparedRun::resume_with(&rig.folder(), Box::new(Questions::new(10)), client, whole()).await.unwrap();
     let prepared = prepared.judged_by(Box::new(rest)).await.unwrap();
-    let run = closed(prepared.run(Target::Resume(rig.folder()), stop, Arc::new(Nobody)).await);
+    let run = closed(prepared.run(Target::Resume(rig.folder()), stop, Arc::new(NoObserver)).await);
     assert_eq!((counts(&run), calls.sent().len()), ((10, 0, 0), 8));
     assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 10);
 }
 
 #[tokio::test]
-async fn a_judge_that_cannot_be_used_is_told_before_anything_is_sent() {
+async fn an_unusable_judge_is_an_error_before_the_first_request() {
     let rig = Rig::new();
     let (client, sick) = (answering(), Scripted { is_healthy: false, ..judge(|_| RIGHT) });
     let (calls, judge_calls) = (client.calls(), sick.calls());
     let error = run_with(&rig, 2, client, sick).await.unwrap_err();
-    assert!(error.to_string().contains("the judge cannot be used: nobody is at home"), "{error}");
+    assert!(error.to_string().contains("the judge cannot be used: the server is down"), "{error}");
     assert_eq!((calls.sent(), calls.closings(), judge_calls.all()), (vec![], 1, vec![Call::Health, Call::Close]));
 
     let client = answering();
@@ -206,10 +211,10 @@ async fn a_judge_that_cannot_be_used_is_told_before_anything_is_sent() {
     let both = RunConfig { grader: Some("exact".parse().unwrap()), ..judged() };
     let error = rig.run(both, Questions::new(2), answering(), blind()).await.unwrap_err();
     assert!(error.to_string().contains("both a grader and a judge"), "{error}");
-    assert_eq!(std::fs::read_dir(rig.runs()).unwrap().count(), 0, "nothing is left behind");
+    assert_eq!(std::fs::read_dir(rig.runs()).unwrap().count(), 0, "no folder is left");
 }
 
-/// Questions that nobody knows the answers of.
+/// Questions without reference answers.
 struct Open(Questions);
 
 impl Dataset for Open {
@@ -239,13 +244,13 @@ impl Dataset for Open {
 }
 
 #[tokio::test]
-async fn without_answers_there_is_nothing_to_judge() {
+async fn a_judge_needs_reference_answers() {
     for size in [Some(3), None] {
         let client = answering();
         let calls = client.calls();
         let open = Box::new(Open(Questions { size, ..Questions::new(3) }));
         let endless = RunConfig { duration_s: Some(1.0), ..judged() };
-        let error = Prepared::with(endless, open, Box::new(client), blind()).await.err().unwrap();
+        let error = PreparedRun::with(endless, open, Box::new(client), blind()).await.err().unwrap();
         assert!(error.to_string().contains("has no reference answers for a judge"), "{error}");
         assert_eq!(calls.all(), [Call::Close]);
     }

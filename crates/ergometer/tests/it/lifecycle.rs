@@ -1,9 +1,9 @@
-//! The order of things, the end of the client on every path, and how requests fail.
+//! The order of calls, closing the client in every case, and failing requests.
 
 use std::sync::Arc;
 
 use ergometer::journal::JournalFolder;
-use ergometer::run::{Prepared, RunError, Target};
+use ergometer::run::{PreparedRun, RunError, Target};
 use ergometer_clients::{FailureKind, Outcome};
 use ergometer_runs::Closing;
 use ergometer_runs::config::RunConfig;
@@ -11,12 +11,12 @@ use tokio::sync::watch;
 
 use crate::client::{Call, Scripted, Step, answer};
 use crate::dataset::Questions;
-use crate::rig::{Nobody, Rig, closed, config, has_warning};
+use crate::rig::{NoObserver, Rig, closed, config, has_warning};
 use crate::sensors::{blind, whole};
 use crate::table::Table;
 
 #[tokio::test]
-async fn the_client_is_asked_in_order_and_closed_once() {
+async fn the_client_is_called_in_order_and_closed_once() {
     let rig = Rig::new();
     let client = Scripted::new(|_| answer("10", 1));
     let calls = client.calls();
@@ -27,12 +27,12 @@ async fn the_client_is_asked_in_order_and_closed_once() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_not_well_is_closed_and_sent_nothing() {
+async fn an_unhealthy_client_is_closed_without_a_request() {
     let rig = Rig::new();
     let client = Scripted { is_healthy: false, ..Scripted::new(|_| answer("10", 1)) };
     let calls = client.calls();
     let error = rig.run(config(), Questions::new(3), client, blind()).await.unwrap_err();
-    assert!(matches!(&error, RunError::Client(_)) && error.to_string().contains("nobody is at home"), "{error}");
+    assert!(matches!(&error, RunError::Client(_)) && error.to_string().contains("the server is down"), "{error}");
     assert_eq!(calls.all(), [Call::Health, Call::Close]);
 
     let client = Scripted { has_model: false, ..Scripted::new(|_| answer("10", 1)) };
@@ -40,17 +40,17 @@ async fn a_client_that_is_not_well_is_closed_and_sent_nothing() {
     let error = rig.run(config(), Questions::new(3), client, blind()).await.unwrap_err();
     assert!(error.to_string().contains("no such model"), "{error}");
     assert_eq!(calls.all(), [Call::Health, Call::Prepare, Call::Close]);
-    assert_eq!(std::fs::read_dir(rig.runs()).unwrap().count(), 0, "and nothing is left behind");
+    assert_eq!(std::fs::read_dir(rig.runs()).unwrap().count(), 0, "no folder is left");
 }
 
 #[tokio::test]
-async fn what_cannot_be_run_closes_the_client_too() {
+async fn an_invalid_run_closes_the_client() {
     let rig = Rig::new();
     let cases: [(RunConfig, Questions, &str); 2] = [
         (config(), Questions { size: None, ..Questions::new(1) }, "is endless"),
         (
             RunConfig {
-                devices: ergometer_runs::config::Counted::parse(&[String::from("gpu:7")]).unwrap(),
+                devices: ergometer_runs::config::CountedDevices::parse(&[String::from("gpu:7")]).unwrap(),
                 ..config()
             },
             Questions::new(1),
@@ -67,7 +67,7 @@ async fn what_cannot_be_run_closes_the_client_too() {
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_made_closes_the_client() {
+async fn a_folder_that_cannot_be_created_closes_the_client() {
     let rig = Rig::new();
     std::fs::write(rig.folder(), "a file").unwrap();
     let client = Scripted::new(|_| answer("10", 1));
@@ -77,12 +77,12 @@ async fn a_folder_that_cannot_be_made_closes_the_client() {
     assert_eq!(calls.all(), [Call::Health, Call::Prepare, Call::Close]);
 }
 
-/// The journal's folder is taken away under the run, so that its first session cannot be started.
+/// The journal folder is damaged during the run, so that its first session cannot start.
 #[tokio::test]
 async fn a_journal_that_cannot_be_written_closes_the_client() {
     let rig = Rig::new();
     closed(rig.run(config(), Questions::new(1), Scripted::new(|_| answer("10", 1)), blind()).await);
-    // The name of the next session's readings is taken by a folder.
+    // A folder has the name of the next session's readings.
     std::fs::remove_file(rig.journal().events_path(0)).unwrap();
     std::fs::remove_file(rig.journal().readings_path(0)).unwrap();
     std::fs::create_dir(rig.journal().readings_path(0)).unwrap();
@@ -91,11 +91,11 @@ async fn a_journal_that_cannot_be_written_closes_the_client() {
     let error = rig.resume(Questions::new(1), client, blind()).await.unwrap_err();
     assert!(matches!(error, RunError::Recording(_)), "{error}");
     assert_eq!(calls.all(), [Call::Health, Call::Prepare, Call::Close]);
-    assert!(rig.folder().join("summary.json").exists(), "what is there stays there");
+    assert!(rig.folder().join("summary.json").exists(), "existing files are kept");
 }
 
 #[tokio::test]
-async fn a_failed_request_is_counted_and_the_run_goes_on() {
+async fn a_failed_request_is_counted_and_the_run_continues() {
     let rig = Rig::new();
     let client = Scripted::new(|index| match index {
         1 => vec![Step::Fail(FailureKind::Rejected, "prompt too long")],
@@ -117,14 +117,14 @@ async fn a_failed_request_is_counted_and_the_run_goes_on() {
     assert_eq!(table.texts("ergometer/outcome")[..3], [some("completed"), some("failed"), some("failed")]);
     assert_eq!(table.texts("ergometer/failure")[..3], [None, some("rejected"), some("mid_stream")]);
     assert_eq!(table.texts("ergometer/cause")[2], some("the line went dead"));
-    assert_eq!(table.texts("model_answers/*")[..3], [some("10"), None, None], "half an answer is none");
+    assert_eq!(table.texts("model_answers/*")[..3], [some("10"), None, None], "a partial answer is not an answer");
     let correct = table.booleans("model_metrics/*/lm_correctness");
     assert_eq!(correct, [true, false, false, false, false].map(Some), "a failed request is a wrong answer");
-    assert_eq!(rig.exchanges(0).1[2].transcript.text, "12", "but the journal has it");
+    assert_eq!(rig.exchanges(0).1[2].transcript.text, "12", "the journal has the partial answer");
 }
 
 #[tokio::test]
-async fn a_request_past_its_time_is_a_failure_with_all_that_came() {
+async fn a_request_that_times_out_fails_and_keeps_its_chunks() {
     let rig = Rig::new();
     let client = Scripted::new(|index| if index == 0 { vec![Step::Say("10"), Step::Hang] } else { answer("11", 1) });
     let config = RunConfig { timeout_s: Some(0.15), ..config() };
@@ -159,7 +159,7 @@ async fn too_many_failures_end_the_run_early() {
 }
 
 #[tokio::test]
-async fn the_time_asked_for_ends_a_run_without_end() {
+async fn the_duration_ends_a_run_of_an_endless_dataset() {
     let rig = Rig::new();
     let config = RunConfig { duration_s: Some(0.2), ..config() };
     let endless = Questions { size: None, ..Questions::new(1) };
@@ -171,18 +171,18 @@ async fn the_time_asked_for_ends_a_run_without_end() {
 }
 
 #[tokio::test]
-async fn requests_to_warm_up_do_not_count() {
+async fn warm_up_requests_do_not_count() {
     let rig = Rig::new();
     let client = Scripted::new(|_| answer("10", 1));
     let calls = client.calls();
     let config = RunConfig { warmup: 3, ..config() };
     let run = closed(rig.run(config, Questions::new(2), client, blind()).await);
-    assert_eq!(calls.sent(), [0, 1, 0, 0, 1], "the dataset is gone through again where it is short");
+    assert_eq!(calls.sent(), [0, 1, 0, 0, 1], "a short dataset is repeated");
     assert_eq!(run.summary.total_queries, 2);
     assert_eq!(rig.exchanges(0).0.warmup.len(), 1);
 }
 
-/// A client may have bugs. Its request failed; the slot it was sent in goes on.
+/// A panic of the client fails its request, and its slot continues.
 #[tokio::test]
 async fn a_client_that_panics_fails_its_request() {
     let rig = Rig::new();
@@ -202,7 +202,7 @@ async fn a_client_that_panics_fails_its_request() {
 }
 
 #[tokio::test]
-async fn a_new_run_does_not_write_into_one_that_is_there() {
+async fn a_new_run_does_not_write_into_an_existing_one() {
     let rig = Rig::new();
     closed(rig.run(config(), Questions::new(1), Scripted::new(|_| answer("10", 1)), blind()).await);
     let before = std::fs::read(rig.folder().join("journal/run.json")).unwrap();
@@ -210,8 +210,8 @@ async fn a_new_run_does_not_write_into_one_that_is_there() {
     let client = Scripted::new(|_| answer("10", 1));
     let calls = client.calls();
     let other = RunConfig { max_queries: Some(1), ..config() };
-    let prepared = Prepared::with(other, Box::new(Questions::new(9)), Box::new(client), blind()).await.unwrap();
-    let error = prepared.run(Target::Resume(rig.folder()), stop, Arc::new(Nobody)).await.unwrap_err();
+    let prepared = PreparedRun::with(other, Box::new(Questions::new(9)), Box::new(client), blind()).await.unwrap();
+    let error = prepared.run(Target::Resume(rig.folder()), stop, Arc::new(NoObserver)).await.unwrap_err();
     assert!(matches!(error, RunError::Config(_)), "{error}");
     assert_eq!((calls.sent(), calls.closings()), (vec![], 1));
     assert_eq!(std::fs::read(rig.folder().join("journal/run.json")).unwrap(), before);

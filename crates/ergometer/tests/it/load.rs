@@ -1,9 +1,9 @@
-//! What a run under load came to, from the journal to the files.
+//! The load of a run, from the journal to the files.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 
-use ergometer::close::{Closed, close};
+use ergometer::close::{ClosedRun, close};
 use ergometer::journal::Entry;
 use ergometer_clients::{Connections, RequestOptions};
 use ergometer_diagnostics::{CommandLine, Diagnostic};
@@ -18,7 +18,7 @@ use crate::dataset::Questions;
 use crate::rig::{Rig, closed, config, has_warning};
 use crate::sensors::{blind, whole};
 
-async fn four_at_a_time(rig: &Rig, sensing: ergometer::run::Sensing) -> Closed {
+async fn four_at_a_time(rig: &Rig, sensing: ergometer::run::Sensing) -> ClosedRun {
     let slo = Slo { e2e_s: Some(3600.0), ..Slo::default() };
     let config = RunConfig { schedule: Schedule::Concurrency { concurrency: 4 }, slo, ..config() };
     closed(rig.run(config, Questions::new(40), Scripted::new(|_| answer("10", 10)), sensing).await)
@@ -45,12 +45,12 @@ async fn a_closed_loop_has_a_steady_state_with_its_energy() {
     let whole = run.summary.energy.measured.as_ref().unwrap();
     assert!(0.0 < energy.gross_j.value && energy.gross_j.value < whole.gross_j.value, "{energy:?}");
     let shown: Value = serde_json::from_slice(&fs::read(rig.folder().join("summary.json")).unwrap()).unwrap();
-    assert_eq!(shown["load"]["completed"], 40, "the figures of the run stand beside its mode");
+    assert_eq!(shown["load"]["completed"], 40, "the figures of the run are next to its mode");
     assert_eq!(shown["load"]["steady_state"]["e2e_ms"]["count"], steady.figures.e2e_ms.unwrap().count);
 }
 
 #[tokio::test]
-async fn the_course_over_time_is_derived_again_to_the_byte() {
+async fn the_load_over_time_is_derived_again_byte_for_byte() {
     let rig = Rig::new();
     four_at_a_time(&rig, blind()).await;
     let path = rig.folder().join("analysis/load.json");
@@ -66,7 +66,7 @@ async fn the_course_over_time_is_derived_again_to_the_byte() {
 }
 
 #[tokio::test]
-async fn what_the_sender_says_of_itself_reaches_the_summary() {
+async fn the_facts_of_the_sender_are_in_the_summary() {
     let rig = Rig::new();
     four_at_a_time(&rig, blind()).await;
     let facts = SenderFacts {
@@ -85,7 +85,7 @@ async fn what_the_sender_says_of_itself_reaches_the_summary() {
     let load = run.summary.load.as_ref().unwrap();
     assert_eq!((load.client_limited, load.client.reasons.as_slice()), (true, [ClientLimit::Cpu].as_slice()));
     assert_eq!((load.client.processor_cores, load.connections.unwrap().reused), (Some(1.5), 36));
-    assert!(has_warning(&run, "the client was a limit"), "{:?}", run.summary.warnings);
+    assert!(has_warning(&run, "the client, not only the server, limited the load"), "{:?}", run.summary.warnings);
     let hint = run.warnings.iter().find_map(|warning| {
         warning.hint().map(|hint| hint.phrase(&CommandLine)).filter(|hint| hint.contains("more cores"))
     });
@@ -93,14 +93,19 @@ async fn what_the_sender_says_of_itself_reaches_the_summary() {
 }
 
 #[tokio::test]
-async fn answers_that_end_too_early_are_told() {
+async fn short_answers_give_a_warning() {
     let asked = |max_tokens, ignore_eos| RequestOptions { max_tokens, ignore_eos, ..RequestOptions::default() };
-    for (request, is_told) in
+    for (request, is_warned) in
         [(asked(Some(9), true), true), (asked(Some(2), true), false), (asked(Some(9), false), false)]
     {
         let rig = Rig::new();
         let client = Scripted::new(|_| answer("10", 1));
         let run = closed(rig.run(RunConfig { request, ..config() }, Questions::new(3), client, blind()).await);
-        assert_eq!(has_warning(&run, "3 of 3 answers stopped before"), is_told, "{:?}", run.summary.warnings);
+        assert_eq!(has_warning(&run, "3 of 3 answers stopped before"), is_warned, "{:?}", run.summary.warnings);
+        let advises_the_option = run.warnings.iter().filter_map(Diagnostic::hint).any(|hint| {
+            let hint = hint.phrase(&CommandLine);
+            hint.contains("--ignore-eos") && !hint.contains("seems to ignore")
+        });
+        assert!(!advises_the_option, "the option was passed");
     }
 }

@@ -1,4 +1,4 @@
-//! Runs from end to end, with a scripted client and scripted sensors: what goes into the journal, what comes out of it.
+//! End-to-end tests of runs with a scripted client and scripted sensors.
 
 mod client;
 mod compatibility;

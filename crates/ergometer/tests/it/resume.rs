@@ -1,4 +1,4 @@
-//! When a run can be gone on with, and when not.
+//! When a run can be resumed.
 
 use std::fs;
 
@@ -33,7 +33,7 @@ async fn stopped_run() -> Rig {
 }
 
 #[tokio::test]
-async fn another_dataset_is_refused() {
+async fn a_changed_dataset_is_refused() {
     let rig = stopped_run().await;
     let before = fs::read(rig.folder().join("summary.json")).unwrap();
     let client = ready();
@@ -44,12 +44,12 @@ async fn another_dataset_is_refused() {
     let told = error.to_string();
     assert!(told.contains("the dataset questions has changed") && error.hint().is_some(), "{told}");
     assert_eq!(calls.all(), [Call::Close]);
-    assert_eq!(rig.journal().sessions().unwrap(), [0], "nothing was added");
+    assert_eq!(rig.journal().sessions().unwrap(), [0], "no session was added");
     assert_eq!(fs::read(rig.folder().join("summary.json")).unwrap(), before);
 }
 
 #[tokio::test]
-async fn another_model_is_refused() {
+async fn a_changed_model_is_refused() {
     let rig = stopped_run().await;
     let facts = ModelFacts { parameters: Some(7), ..ModelFacts::default() };
     let client = Scripted { facts, ..ready() };
@@ -60,7 +60,7 @@ async fn another_model_is_refused() {
 }
 
 #[tokio::test]
-async fn a_configuration_that_was_changed_is_refused() {
+async fn a_changed_configuration_is_refused() {
     let rig = stopped_run().await;
     let path = rig.folder().join("journal/run.json");
     let text = fs::read_to_string(&path).unwrap();
@@ -84,7 +84,7 @@ async fn a_configuration_that_was_changed_is_refused() {
 }
 
 #[tokio::test]
-async fn a_finished_run_is_sent_nothing_and_closed_again() {
+async fn resuming_a_finished_run_sends_no_request_and_closes_it_again() {
     let rig = Rig::new();
     let warm = RunConfig { warmup: 1, ..config() };
     let first = closed(rig.run(warm, Questions::new(3), ready(), whole()).await);
@@ -98,13 +98,13 @@ async fn a_finished_run_is_sent_nothing_and_closed_again() {
     assert_eq!((calls.sent(), calls.closings()), (vec![], 1));
     assert_eq!(Table::read(&rig.folder()).queries(), [0, 1, 2]);
     assert!(rig.folder().join("summary.json").exists());
-    // All but when it was made.
+    // All fields are equal except the time at which the file was written.
     let generated_at = first.summary.generated_at;
     assert_eq!(ergometer_runs::summary::Summary { generated_at, ..again.summary }, first.summary);
 }
 
 #[tokio::test]
-async fn a_failed_query_is_dealt_with_and_not_sent_again() {
+async fn a_failed_query_is_settled_and_not_sent_again() {
     let rig = stopped_run().await;
     let client = ready();
     let calls = client.calls();
@@ -115,7 +115,7 @@ async fn a_failed_query_is_dealt_with_and_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_run_in_use_is_left_alone() {
+async fn a_run_in_use_cannot_be_resumed() {
     let rig = stopped_run().await;
     let lock = JournalFolder::of_run(&rig.folder()).lock().unwrap();
     let client = ready();
@@ -129,7 +129,7 @@ async fn a_run_in_use_is_left_alone() {
 }
 
 #[tokio::test]
-async fn the_time_asked_for_is_that_of_all_sessions() {
+async fn the_duration_covers_all_sessions() {
     let rig = Rig::new();
     let short = RunConfig { duration_s: Some(0.1), ..config() };
     let endless = || Questions { size: None, ..Questions::new(1) };
@@ -137,6 +137,6 @@ async fn the_time_asked_for_is_that_of_all_sessions() {
     let client = ready();
     let calls = client.calls();
     let again = closed(rig.resume(endless(), client, blind()).await);
-    assert!(calls.sent().is_empty(), "its time was over");
+    assert!(calls.sent().is_empty(), "the duration was over");
     assert_eq!(again.summary.total_queries, run.summary.total_queries);
 }

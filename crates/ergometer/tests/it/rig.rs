@@ -1,11 +1,11 @@
-//! What every test needs to make a run: a configuration, a folder, a way to stop.
+//! A configuration, a folder and a stop signal for tests.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ergometer::close::Closed;
+use ergometer::close::ClosedRun;
 use ergometer::journal::{JournalFolder, SessionEvents};
-use ergometer::run::{Finished, Notice, Observer, Prepared, Progress, RunError, Sensing, Target};
+use ergometer::run::{FinishedRun, Notice, Observer, PreparedRun, Progress, RunError, Sensing, Target};
 use ergometer_clients::{ClientSpec, RequestOptions};
 use ergometer_datasets::DatasetSpec;
 use ergometer_runs::Exchange;
@@ -16,10 +16,10 @@ use tokio::sync::watch;
 use crate::client::Scripted;
 use crate::dataset::Questions;
 
-/// The model's name in every run here.
+/// The name of the model in all tests.
 pub(crate) const MODEL: &str = "org/m-1.5";
 
-/// A run of all queries, one at a time, without rests.
+/// A run of all queries, one at a time, without idle measurements.
 pub(crate) fn config() -> RunConfig {
     RunConfig {
         dataset: DatasetSpec { id: String::from("questions"), parameters: std::collections::BTreeMap::default() },
@@ -43,7 +43,7 @@ pub(crate) fn config() -> RunConfig {
         server_metrics: None,
         idle_s: 0.0,
         sensors: Vec::new(),
-        devices: ergometer_runs::config::Counted::default(),
+        devices: ergometer_runs::config::CountedDevices::default(),
         server_is_local: false,
         model_cpu: true,
         prices: Prices::default(),
@@ -52,16 +52,16 @@ pub(crate) fn config() -> RunConfig {
     }
 }
 
-/// Nobody watches.
-pub(crate) struct Nobody;
+/// An observer that ignores everything.
+pub(crate) struct NoObserver;
 
-impl Observer for Nobody {
+impl Observer for NoObserver {
     fn notice(&self, _: Notice<'_>) {}
 
     fn progress(&self, _: &Progress) {}
 }
 
-/// A folder of runs, and the one run in it.
+/// A folder of runs with one run.
 pub(crate) struct Rig {
     runs: TempDir,
 }
@@ -83,41 +83,41 @@ impl Rig {
         JournalFolder::of_run(&self.folder())
     }
 
-    /// A new run, to its end.
+    /// Makes a new run.
     pub(crate) async fn run(
         &self,
         config: RunConfig,
         dataset: Questions,
         client: Scripted,
         sensing: Sensing,
-    ) -> Result<Finished, RunError> {
-        let prepared = Prepared::with(config, Box::new(dataset), Box::new(client), sensing).await?;
+    ) -> Result<FinishedRun, RunError> {
+        let prepared = PreparedRun::with(config, Box::new(dataset), Box::new(client), sensing).await?;
         self.run_prepared(prepared).await
     }
 
-    /// A new run of a client that talks to a server, to its end.
-    pub(crate) async fn run_client(&self, config: RunConfig, dataset: Questions) -> Result<Finished, RunError> {
+    /// Makes a new run with a client that connects to a server.
+    pub(crate) async fn run_client(&self, config: RunConfig, dataset: Questions) -> Result<FinishedRun, RunError> {
         let client = ergometer_clients::open(&config.client)?;
-        let prepared = Prepared::with(config, Box::new(dataset), client, crate::sensors::blind()).await?;
+        let prepared = PreparedRun::with(config, Box::new(dataset), client, crate::sensors::blind()).await?;
         self.run_prepared(prepared).await
     }
 
-    pub(crate) async fn run_prepared(&self, prepared: Prepared) -> Result<Finished, RunError> {
+    pub(crate) async fn run_prepared(&self, prepared: PreparedRun) -> Result<FinishedRun, RunError> {
         let (_sender, stop) = watch::channel(false);
-        prepared.run(Target::New(self.folder()), stop, Arc::new(Nobody)).await
+        prepared.run(Target::New(self.folder()), stop, Arc::new(NoObserver)).await
     }
 
-    /// The run again, to its end.
+    /// Resumes the run.
     pub(crate) async fn resume(
         &self,
         dataset: Questions,
         client: Scripted,
         sensing: Sensing,
-    ) -> Result<Finished, RunError> {
+    ) -> Result<FinishedRun, RunError> {
         resume_in(&self.folder(), dataset, client, sensing).await
     }
 
-    /// The exchanges of a session, as they stand in the journal.
+    /// The exchanges of a session in the journal.
     pub(crate) fn exchanges(&self, session: u32) -> (SessionEvents, Vec<Exchange>) {
         let mut exchanges = Vec::new();
         let path = self.journal().events_path(session);
@@ -131,20 +131,20 @@ pub(crate) async fn resume_in(
     dataset: Questions,
     client: Scripted,
     sensing: Sensing,
-) -> Result<Finished, RunError> {
+) -> Result<FinishedRun, RunError> {
     let (_sender, stop) = watch::channel(false);
-    let prepared = Prepared::resume_with(folder, Box::new(dataset), Box::new(client), sensing).await?;
-    prepared.run(Target::Resume(folder.to_path_buf()), stop, Arc::new(Nobody)).await
+    let prepared = PreparedRun::resume_with(folder, Box::new(dataset), Box::new(client), sensing).await?;
+    prepared.run(Target::Resume(folder.to_path_buf()), stop, Arc::new(NoObserver)).await
 }
 
-/// What a run that has records came to.
-pub(crate) fn closed(finished: Result<Finished, RunError>) -> Closed {
+/// The result of a run that has records.
+pub(crate) fn closed(finished: Result<FinishedRun, RunError>) -> ClosedRun {
     let finished = finished.unwrap();
     assert!(finished.failure.is_none(), "{:?}", finished.failure);
     finished.closed.unwrap()
 }
 
-pub(crate) fn has_warning(closed: &Closed, text: &str) -> bool {
+pub(crate) fn has_warning(closed: &ClosedRun, text: &str) -> bool {
     closed.summary.warnings.iter().any(|warning| warning.contains(text))
 }
 

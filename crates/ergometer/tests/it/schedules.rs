@@ -1,4 +1,4 @@
-//! When requests are sent: as others end, at a rate, as recorded, and turn by turn.
+//! Schedules: closed loop, rate, replay and conversations.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn at_rate(rate: f64) -> RunConfig {
     RunConfig { schedule: Schedule::Rate { rate, arrivals: Arrivals::Constant }, ..config() }
 }
 
-/// When each was due, in milliseconds from the first, in the order of the dataset.
+/// When each request was due, in milliseconds from the first, in the order of the dataset.
 fn due(rig: &Rig) -> Vec<f64> {
     let mut exchanges = rig.exchanges(0).1;
     exchanges.sort_by_key(|exchange| exchange.query.index);
@@ -35,7 +35,7 @@ fn in_order(rig: &Rig, session: u32) -> Vec<Exchange> {
 async fn an_open_loop_does_not_wait_for_answers() {
     let (rig, gate) = (Rig::new(), Arc::new(Semaphore::new(0)));
     let wait = Arc::clone(&gate);
-    // Nobody is answered before all are sent.
+    // No request is answered before all are sent.
     let client = Scripted::new(move |_| [vec![Step::Pass(Arc::clone(&wait))], answer("10", 1)].concat());
     let calls = client.calls();
     let opening = tokio::spawn(async move {
@@ -56,20 +56,20 @@ async fn an_open_loop_does_not_wait_for_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn those_beyond_the_most_in_flight_wait_and_their_lag_is_theirs() {
+async fn requests_beyond_max_in_flight_wait_and_have_a_lag() {
     let rig = Rig::new();
     let config = RunConfig { max_in_flight: Some(2), ..at_rate(10_000.0) };
     let client = Scripted::new(|_| answer("10", 5));
     closed(rig.run(config, Questions::new(8), client, blind()).await);
     assert_eq!(rig.exchanges(0).0.sender.unwrap().most_in_flight, 2);
-    // Three pairs of at least 10 ms each were before whoever came last, and all were due within a millisecond.
+    // All were due within a millisecond, and three pairs of at least 10 ms each came before the last.
     let longest =
         in_order(&rig, 0).iter().map(|exchange| (exchange.sent - exchange.scheduled).get()).fold(0.0, f64::max);
     assert!(longest > 0.028, "{longest} s");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_recording_is_replayed_as_fast_as_asked_for() {
+async fn a_recording_is_replayed_at_its_speed() {
     let rig = Rig::new();
     let config = RunConfig { schedule: Schedule::Replay { speed: 10.0 }, ..config() };
     let recorded = Questions { apart_s: Some(0.05), ..Questions::new(6) };
@@ -80,7 +80,7 @@ async fn a_recording_is_replayed_as_fast_as_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_no_time_of_arrival_cannot_be_replayed() {
+async fn a_dataset_without_arrival_times_cannot_be_replayed() {
     let rig = Rig::new();
     let config = RunConfig { schedule: Schedule::Replay { speed: 1.0 }, ..config() };
     let finished = rig.run(config, Questions::new(3), Scripted::new(|_| answer("10", 1)), blind()).await;
@@ -89,7 +89,7 @@ async fn what_has_no_time_of_arrival_cannot_be_replayed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_sent_after_the_time_is_up() {
+async fn no_request_is_sent_after_the_duration() {
     let rig = Rig::new();
     let config = RunConfig { duration_s: Some(0.2), ..at_rate(2.5) };
     let endless = Questions { size: None, ..Questions::new(0) };
@@ -98,7 +98,7 @@ async fn nothing_is_sent_after_the_time_is_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ramp_lets_slots_start_one_after_the_other() {
+async fn a_ramp_starts_slots_one_after_the_other() {
     let (rig, gate) = (Rig::new(), Arc::new(Semaphore::new(0)));
     let wait = Arc::clone(&gate);
     let client = Scripted::new(move |_| [vec![Step::Pass(Arc::clone(&wait))], answer("10", 1)].concat());
@@ -117,7 +117,7 @@ async fn a_ramp_lets_slots_start_one_after_the_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_is_sent_with_what_was_said_before() {
+async fn a_turn_is_sent_with_the_earlier_turns() {
     let rig = Rig::new();
     let client =
         Scripted::new(|index| answer(["10", "11", "12", "13", "14", "15"][usize::try_from(index).unwrap()], 1));
@@ -134,12 +134,12 @@ async fn a_turn_is_sent_with_what_was_said_before() {
     }
     for pair in in_order(&rig, 0).chunks(3).flat_map(|turns| turns.windows(2)) {
         let thought = (pair[1].scheduled - pair[0].end).as_millis();
-        assert!((thought - 30.0).abs() < 1e-3, "the human thought for {thought} ms");
+        assert!((thought - 30.0).abs() < 1e-3, "the think time was {thought} ms");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_turn_that_failed_the_rest_is_counted_and_not_sent() {
+async fn turns_after_a_failed_turn_count_as_failed_and_are_not_sent() {
     let rig = Rig::new();
     let client = Scripted::new(|index| match index {
         1 => vec![Step::Fail(FailureKind::Rejected, "no")],
@@ -154,17 +154,17 @@ async fn after_a_turn_that_failed_the_rest_is_counted_and_not_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_is_gone_on_with_where_it_stood() {
+async fn a_conversation_is_resumed_at_its_next_turn() {
     let rig = Rig::new();
     let (talk, once) =
         (|| Questions { turns: 3, ..Questions::new(6) }, RunConfig { max_failures: Some(1), ..config() });
-    // The first conversation ends well; in the second the user is gone after the first turn.
+    // The first conversation completes; in the second the user stops after the first turn.
     let client = Scripted::new(|index| match index {
         4 => vec![Step::Wait(Duration::from_millis(1)), Step::Fail(FailureKind::Rejected, "no")],
         _ => answer("10", 1),
     });
     closed(rig.run(once, talk(), client, blind()).await);
-    // As after a kill: the second turn of the second conversation never ended, and the third was not dealt with.
+    // As after a kill: the second turn of the second conversation did not end, and the third was not sent.
     let path = rig.journal().events_path(0);
     let text = std::fs::read_to_string(&path).unwrap();
     let kept: Vec<&str> = text.lines().filter(|line| !line.contains("\"failed\"")).collect();

@@ -1,4 +1,4 @@
-//! Sensors of a machine that draws what it is told to: a GPU with a power ring and a counter, and a CPU by a model.
+//! Sensors with a known power: a GPU with a power ring and an energy counter, and a modelled CPU.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,10 +14,10 @@ use ergometer_units::{Seconds, Timestamp};
 
 /// The power of the GPU.
 pub(crate) const GPU_W: f64 = 200.0;
-/// The power of the CPU, by its model.
+/// The modelled power of the CPU.
 pub(crate) const CPU_W: f64 = 50.0;
 
-/// A GPU of constant power. While `silent` is set nothing is read; its counter goes on.
+/// A GPU of constant power. While `silent` is set it has no readings, but its counter advances.
 struct Gpu {
     info: SensorInfo,
     channels: Vec<Channel>,
@@ -35,7 +35,7 @@ fn channel(device: DeviceId, scope: Scope, signal: Signal, provenance: Provenanc
     Channel { device, scope, signal, provenance, update_period: Some(Seconds::new(period)) }
 }
 
-/// A GPU of constant power, at this place.
+/// A GPU of constant power, with this index.
 pub(crate) fn gpu(index: u32, silent: &Arc<AtomicBool>) -> Box<dyn Sensor> {
     let device = DeviceId::gpu(index);
     let gauge = |signal| channel(device, Scope::Device, signal, Provenance::Gauge, 0.02);
@@ -58,7 +58,7 @@ pub(crate) fn gpu(index: u32, silent: &Arc<AtomicBool>) -> Box<dyn Sensor> {
     })
 }
 
-/// A GPU that is read seldom, so that its readings are few: its power and its counter, every 50 ms.
+/// A GPU with few readings: of its power and its counter, every 50 ms.
 pub(crate) fn slow_gpu() -> Box<dyn Sensor> {
     let device = DeviceId::gpu(0);
     let info = SensorInfo {
@@ -89,7 +89,7 @@ pub(crate) fn cpu() -> Box<dyn Sensor> {
     })
 }
 
-/// A machine with these sensors, and an H200 where one of them is a GPU.
+/// A machine with these sensors, and an H200 if one of them is a GPU.
 pub(crate) fn machine(sensors: Vec<Box<dyn Sensor>>) -> Sensing {
     let gpus = sensors.iter().filter(|sensor| sensor.info().id.contains("gpu")).map(|sensor| GpuColumn {
         name: sensor.info().name.clone(),
@@ -103,7 +103,7 @@ pub(crate) fn machine(sensors: Vec<Box<dyn Sensor>>) -> Sensing {
     Sensing { sensors, machine: Machine { system, gpus } }
 }
 
-/// The machine most tests are about: one GPU, one CPU.
+/// The machine of most tests: one GPU and one CPU.
 pub(crate) fn whole() -> Sensing {
     machine(vec![gpu(0, &Arc::default()), cpu()])
 }
@@ -126,7 +126,7 @@ impl Sensor for Gpu {
         let at = clock.now();
         let began = *self.began.get_or_insert(at);
         if !self.silent.load(Ordering::Relaxed) {
-            // A counter counts since the driver was loaded, never from zero.
+            // An energy counter counts since the driver was loaded, not from zero.
             let joules = 1e5 + GPU_W * (at - began).get();
             let values = [GPU_W, joules, 80.0, 5e9, 61.0];
             values

@@ -1,4 +1,4 @@
-//! What a server tells of itself: on the timeline, in the summary, and beside what we count.
+//! Metrics of a server: on the timeline, in the summary, and compared with our counts.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -21,17 +21,17 @@ use crate::dataset::Questions;
 use crate::rig::{Rig, closed, config, has_warning};
 use crate::sensors::{blind, cpu, machine};
 
-/// A server that tells its metrics under vLLM's names: three requests run, one waits, half of the cache is taken.
+/// A server with vLLM's metrics: three requests run, one waits, and half of the cache is used.
 #[derive(Clone)]
 struct Server {
     url: String,
-    /// How many tokens it has generated.
+    /// The tokens it has generated.
     generated: Arc<AtomicU64>,
-    /// How often it was asked.
+    /// The number of scrapes.
     asked: Arc<AtomicU64>,
-    /// Answers it still gives; then it closes every connection.
+    /// Scrapes it still answers; after that, it closes every connection.
     answers: Arc<AtomicU64>,
-    /// Gets a permit from the fifth question on.
+    /// Gets a permit at every scrape from the fifth on.
     gate: Arc<Semaphore>,
 }
 
@@ -75,12 +75,12 @@ impl Server {
         format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{text}", text.len())
     }
 
-    /// A run that asks this server for its metrics.
+    /// A configuration that scrapes this server.
     fn config(&self) -> RunConfig {
         RunConfig { server_metrics: Some(self.url.clone()), ..config() }
     }
 
-    /// A client of this server: each request generates this many tokens, of which the answer has two.
+    /// A client of this server: each request generates this many tokens, two of which are in the answer.
     fn client(&self, tokens: u64) -> Scripted {
         let generated = Arc::clone(&self.generated);
         Scripted::new(move |_| {
@@ -115,7 +115,7 @@ fn readings(run: &Path, signal: &str) -> Vec<f64> {
 async fn the_metrics_are_on_the_timeline_and_in_the_summary() {
     let (rig, server) = (Rig::new(), Server::start());
     let (generated, gate) = (Arc::clone(&server.generated), Arc::clone(&server.gate));
-    // The request ends once the server has been asked twice meanwhile.
+    // The request ends after two scrapes.
     let client = Scripted::new(move |_| {
         generated.fetch_add(2, Ordering::SeqCst);
         vec![Step::Say("1"), Step::Pass(Arc::clone(&gate)), Step::Say("0")]
@@ -129,7 +129,7 @@ async fn the_metrics_are_on_the_timeline_and_in_the_summary() {
     assert!(running.readings >= 1);
     assert_eq!(told.kv_cache_max_pct, Some(50.0));
     assert_eq!((told.prompt_tokens, told.generation_tokens), (Some(10), Some(2)));
-    assert_eq!((told.preemptions, told.prefix_cache_hit_tokens), (None, None), "it does not tell these");
+    assert_eq!((told.preemptions, told.prefix_cache_hit_tokens), (None, None), "the server has no such metrics");
     assert!(!has_warning(&run, "server"), "{:?}", run.summary.warnings);
 
     assert!(readings(&rig.folder(), "requests_running").iter().all(|&value| value == 3.0));
@@ -137,7 +137,7 @@ async fn the_metrics_are_on_the_timeline_and_in_the_summary() {
     let counted = readings(&rig.folder(), "generation_tokens");
     assert_eq!((counted.first(), counted.last()), (Some(&1000.0), Some(&1002.0)));
     let asked = server.asked.load(Ordering::SeqCst);
-    assert_eq!(counted.len() as u64, asked - 1, "every answer but the one that was looked for first");
+    assert_eq!(counted.len() as u64, asked - 1, "every scrape but the detection");
     let devices: Vec<String> = run.summary.energy.devices.iter().map(|device| device.device.to_string()).collect();
     assert_eq!(devices, ["cpu:0"], "a server has no energy");
 }
@@ -152,7 +152,7 @@ async fn warm_up_is_not_counted() {
 }
 
 #[tokio::test]
-async fn two_counts_that_are_far_apart_are_told() {
+async fn disagreeing_token_counts_give_a_warning() {
     let (rig, server) = (Rig::new(), Server::start());
     let run = closed(rig.run(server.config(), Questions::new(3), server.client(100), blind()).await);
     let told = "the server counted 300 generated tokens over the run, but the answers have 6";
@@ -164,13 +164,13 @@ async fn two_counts_that_are_far_apart_are_told() {
         if index == 1 { vec![Step::Fail(FailureKind::MidStream, "cut")] } else { answer("10", 1) }
     });
     let run = closed(rig.run(server.config(), Questions::new(3), client, blind()).await);
-    assert!(!has_warning(&run, "generated tokens over the run"), "what a failed request generated is in no answer");
+    assert!(!has_warning(&run, "generated tokens over the run"), "tokens of a failed request are in no answer");
 }
 
 #[tokio::test]
-async fn a_server_that_dies_does_not_disturb_the_run() {
+async fn a_server_whose_metrics_fail_does_not_disturb_the_run() {
     let (rig, server) = (Rig::new(), Server::start());
-    // Looked for, begun with, and asked before the first request.
+    // Detection, the start, and the scrape before the first request.
     server.answers.store(3, Ordering::SeqCst);
     let run = closed(rig.run(server.config(), Questions::new(3), server.client(2), blind()).await);
     assert_eq!((run.summary.outcomes.completed, run.summary.complete), (3, true));
@@ -181,7 +181,7 @@ async fn a_server_that_dies_does_not_disturb_the_run() {
 }
 
 #[tokio::test]
-async fn metrics_that_are_asked_for_must_be_there() {
+async fn configured_metrics_must_be_available() {
     let (rig, server) = (Rig::new(), Server::start());
     server.answers.store(0, Ordering::SeqCst);
     let client = server.client(2);
@@ -191,7 +191,7 @@ async fn metrics_that_are_asked_for_must_be_there() {
     let told = error.to_string();
     assert!(told.contains(&server.url) && error.hint().is_some(), "{told}");
     assert_eq!(calls.all(), [Call::Health, Call::Prepare, Call::Close]);
-    assert_eq!(std::fs::read_dir(rig.runs()).unwrap().count(), 0, "and nothing is left behind");
+    assert_eq!(std::fs::read_dir(rig.runs()).unwrap().count(), 0, "no folder is left");
     let off = RunConfig { server_metrics: Some(String::from("off")), ..config() };
     let run = closed(rig.run(off, Questions::new(1), server.client(2), blind()).await);
     assert_eq!(run.summary.server, None);
@@ -214,7 +214,7 @@ async fn sessions_are_added_up() {
     let once = RunConfig { max_failures: Some(1), ..server.config() };
     let first = closed(rig.run(once, Questions::new(5), client(), blind()).await);
     assert_eq!(first.summary.server.unwrap().generation_tokens, Some(4));
-    // What others generate between two sessions is nobody's here.
+    // Tokens generated for others between two sessions do not count.
     server.generated.fetch_add(5000, Ordering::SeqCst);
     *is_down.lock().unwrap() = false;
     let run = closed(rig.resume(Questions::new(5), client(), blind()).await);

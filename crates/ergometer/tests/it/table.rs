@@ -12,7 +12,7 @@ use ergometer_runs::store::DATA_FILE;
 
 use crate::rig::MODEL;
 
-/// The records of a run, in one batch.
+/// The records of a run in one batch.
 pub(crate) struct Table(StructArray);
 
 impl Table {
@@ -65,7 +65,7 @@ impl Table {
         self.column(path).as_boolean().iter().collect()
     }
 
-    /// How many rows of a list have an entry.
+    /// The length of the list in each row.
     pub(crate) fn lengths(&self, path: &str) -> Vec<i32> {
         let column = self.column(path);
         let list = column.as_list::<i32>();
@@ -78,7 +78,7 @@ impl Table {
         column.null_count() == column.len()
     }
 
-    /// The queries there are, in the order of the file.
+    /// The indices of the queries, in the order of the file.
     pub(crate) fn queries(&self) -> Vec<i64> {
         self.integers("ergometer/query_index").into_iter().flatten().collect()
     }

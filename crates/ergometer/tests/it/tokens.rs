@@ -1,4 +1,4 @@
-//! Tokens that the server did not count: its tokenizer is asked after the run, and the user's counts when it is closed.
+//! Token counts that the server did not send: its tokenizer counts after the run, and the user's tokenizer on closing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn usage(output: u64) -> Usage {
     Usage { input: 20, output, source: TokenSource::Tokenize }
 }
 
-/// A copy of a tokenizer of ours: a token for each byte, and a chat template.
+/// A copy of a test tokenizer: one token for each byte, and a chat template.
 fn tokenizer(folder: &Path) -> PathBuf {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/models/tiny");
     for name in ["tokenizer.json", "tokenizer_config.json"] {
@@ -33,7 +33,7 @@ fn sources(rig: &Rig) -> Vec<Option<String>> {
 }
 
 #[tokio::test]
-async fn what_the_server_did_not_count_its_tokenizer_does_once_nothing_is_measured() {
+async fn missing_tokens_are_counted_by_the_server_after_the_measurement() {
     let rig = Rig::new();
     let events = rig.journal().events_path(0);
     let count = move |index| {
@@ -53,7 +53,7 @@ async fn what_the_server_did_not_count_its_tokenizer_does_once_nothing_is_measur
     let outputs = Table::read(&rig.folder()).integers("model_metrics/*/token_metrics/output");
     assert_eq!(outputs, [Some(3), Some(4), None, Some(6), Some(7)]);
 
-    // Gone on with, it is asked for what is missing, and for nothing else.
+    // A resumed run counts only what is missing.
     let client = Scripted::new(|_| answer("10", 1)).counted_by(|index| Some(usage(3 + index)));
     let calls = client.calls();
     let run = closed(rig.resume(Questions::new(5), client, blind()).await);
@@ -62,7 +62,7 @@ async fn what_the_server_did_not_count_its_tokenizer_does_once_nothing_is_measur
 }
 
 #[tokio::test]
-async fn a_server_without_a_tokenizer_is_soon_left_alone() {
+async fn a_server_without_a_tokenizer_is_given_up_early() {
     let rig = Rig::new();
     let client = Scripted::new(|_| answer("10", 0)).counted_by(|_| None);
     let calls = client.calls();
@@ -73,7 +73,7 @@ async fn a_server_without_a_tokenizer_is_soon_left_alone() {
 }
 
 #[tokio::test]
-async fn a_client_that_counts_is_not_asked() {
+async fn reported_tokens_are_not_counted_again() {
     let rig = Rig::new();
     let client = Scripted::new(|_| answer("10", 1));
     let calls = client.calls();
@@ -82,7 +82,7 @@ async fn a_client_that_counts_is_not_asked() {
 }
 
 #[tokio::test]
-async fn the_tokenizer_of_the_user_counts_where_nobody_else_does() {
+async fn the_users_tokenizer_counts_if_no_other_count_exists() {
     let (rig, folder) = (Rig::new(), tempfile::tempdir().unwrap());
     let client = Scripted::new(|_| answer("10", 1)).counted_by(|index| (index == 0).then(|| usage(9)));
     let ours = RunConfig { tokenizer: Some(tokenizer(folder.path())), ..config() };
@@ -91,10 +91,10 @@ async fn the_tokenizer_of_the_user_counts_where_nobody_else_does() {
     let outputs = Table::read(&rig.folder()).integers("model_metrics/*/token_metrics/output");
     assert_eq!(outputs, [Some(9), Some(2), Some(2)]);
     let inputs = Table::read(&rig.folder()).integers("model_metrics/*/token_metrics/input");
-    assert!(inputs[1] > Some("what is 10 + 1?".len().try_into().unwrap()), "with the template's: {inputs:?}");
+    assert!(inputs[1] > Some("what is 10 + 1?".len().try_into().unwrap()), "including the template: {inputs:?}");
     assert!(has_warning(
         &run,
-        "two token counts disagree on 1 of 1 answers: the first has 9 by tokenize and 2 by tokenizer"
+        "two token counts disagree on 1 of 1 answers; for the first of them, tokenize counts 9 and tokenizer counts 2"
     ));
     assert!(!has_warning(&run, "are unknown"));
     assert_eq!(run.summary.tokens.tokenizer.as_deref().map(str::len), Some(64));
@@ -102,18 +102,19 @@ async fn the_tokenizer_of_the_user_counts_where_nobody_else_does() {
 
 /// The scripted client counts its two chunks.
 #[tokio::test]
-async fn the_tokenizer_of_the_user_is_compared_with_the_server() {
+async fn the_users_tokenizer_is_compared_with_the_server() {
     let (rig, folder) = (Rig::new(), tempfile::tempdir().unwrap());
     let client = Scripted::new(|index| answer(if index == 1 { "10000" } else { "10" }, 1));
     let ours = RunConfig { tokenizer: Some(tokenizer(folder.path())), ..config() };
     let run = closed(rig.run(ours, Questions::new(3), client, blind()).await);
-    assert_eq!(sources(&rig)[1].as_deref(), Some("model"), "who was there is believed");
-    let told = "two token counts disagree on 1 of 3 answers: the first has 2 by model and 5 by tokenizer";
+    assert_eq!(sources(&rig)[1].as_deref(), Some("model"), "the count of the model is used");
+    let told =
+        "two token counts disagree on 1 of 3 answers; for the first of them, model counts 2 and tokenizer counts 5";
     assert!(has_warning(&run, told), "{:?}", run.summary.warnings);
 }
 
 #[tokio::test]
-async fn a_wrong_tokenizer_is_told_before_anything_is_sent() {
+async fn an_invalid_tokenizer_is_an_error_before_the_first_request() {
     let (rig, folder) = (Rig::new(), tempfile::tempdir().unwrap());
     fs::write(folder.path().join("broken.json"), "{}").unwrap();
     for name in ["missing.json", "broken.json"] {
@@ -142,5 +143,5 @@ async fn a_tokenizer_that_has_changed_is_not_used() {
     fs::remove_file(path).unwrap();
     let run = close::close(&rig.folder()).unwrap();
     assert!(has_warning(&run, "is not used: cannot read"), "{:?}", run.summary.warnings);
-    assert!(has_warning(&run, "the tokens of 2 answers are unknown"), "and the rest is derived all the same");
+    assert!(has_warning(&run, "the tokens of 2 answers are unknown"), "the other files are derived");
 }

@@ -1,7 +1,7 @@
 //! Computes the logits of the next token with the Llama architecture.
 //!
-//! The weights are shared and never change; the state of a request is in its [`Session`]. Processing tokens in one batch or
-//! one by one gives the same logits up to rounding.
+//! The weights are shared and never change; the state of a request is in its [`Session`]. Processing tokens in one
+//! batch or one by one gives the same logits up to rounding.
 
 use std::ops::ControlFlow;
 
@@ -13,8 +13,8 @@ use crate::matrix::Matrix;
 use crate::rope::{Rope, Rotations};
 use crate::vector::{add, rms_norm, silu_gate};
 
-/// The maximum number of tokens in a prefill batch. It bounds the memory of a session: 256 tokens of a feed-forward block
-/// of 14,336 take 15 MB.
+/// The maximum number of tokens in a prefill batch. It bounds the memory of a session: 256 tokens of a feed-forward
+/// block of 14,336 take 15 MB.
 const BATCH: usize = 256;
 
 /// The weights of a model.

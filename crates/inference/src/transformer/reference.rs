@@ -1,5 +1,5 @@
-//! Compares the transformer with a simple reference implementation in 64-bit floats without cache or panels. Small random
-//! models must give the same logits in both.
+//! Compares the transformer with a simple reference implementation in 64-bit floats without cache or panels. Small
+//! random models must give the same logits in both.
 
 use std::collections::HashMap;
 use std::path::Path;

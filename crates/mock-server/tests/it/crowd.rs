@@ -1,4 +1,4 @@
-//! Many clients at once: slots, slow readers and clients that leave.
+//! Tests many concurrent clients: slots, slow readers and clients that disconnect.
 
 use ergometer_mock_server::RequestOutcome;
 

@@ -14,7 +14,7 @@ fn is_json(event: &str) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_fault_changes_a_stream() {
     let server = start().await;
-    // Status, how it ended, content chunks, whether usage and [DONE] came.
+    // The status, the end, the number of content chunks, and whether usage and [DONE] arrived.
     for (fault, ended, chunks, usage, done) in [
         ("slow", Ended::Whole, 4, true, true),
         ("reset-stream", Ended::Reset, 2, false, false),
@@ -40,7 +40,7 @@ async fn each_fault_changes_a_stream() {
         assert_eq!(
             (truth.tokens, truth.sent_ns.len()),
             (chunks as u64, chunks),
-            "{fault}: the record matches what came"
+            "{fault}: the record matches the received chunks"
         );
         let served = if ended == Ended::Whole { RequestOutcome::Answered } else { RequestOutcome::Broken };
         assert_eq!((truth.served, truth.status), (served, Some(200)), "{fault}");

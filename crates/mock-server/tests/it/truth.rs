@@ -1,4 +1,4 @@
-//! `/stats` matches what was sent, and a seed repeats it.
+//! Tests that `/stats` matches the data that was sent, and that the same seed gives the same answers.
 
 use std::net::SocketAddr;
 
@@ -111,7 +111,7 @@ async fn times_are_summarized_until_a_reset() {
     let (ttft, gap) = (&stats["summary"]["ttft_ms"], &stats["summary"]["gap_ms"]);
     assert_eq!((&ttft["count"], &gap["count"], &ttft["p99"]), (&json!(5), &json!(15), &json!(null)));
     assert!(ttft["p50"].as_f64() >= Some(3.0) && ttft["max"].as_f64() >= ttft["p90"].as_f64(), "{ttft}");
-    assert_eq!(gap["max"], json!(0.0), "all tokens were due with the first");
+    assert_eq!(gap["max"], json!(0.0), "all tokens were due at the same time");
     let truths = server.stats().requests;
     let longest = truths.iter().filter_map(|truth| Some(truth.first_token_ns? - truth.received_ns)).max().unwrap();
     assert_eq!(ttft["max"].as_f64(), Some(longest as f64 / 1e6));
@@ -119,7 +119,7 @@ async fn times_are_summarized_until_a_reset() {
     assert_eq!(get("/stats").await["summary"], json!({"ttft_ms": empty, "gap_ms": empty}));
 }
 
-/// What a client sees of 40 requests in sequence.
+/// The answers to 40 requests in sequence, as a client sees them.
 async fn play(address: SocketAddr) -> Vec<String> {
     let mut seen = Vec::new();
     for _ in 0..40 {

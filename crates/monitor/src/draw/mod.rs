@@ -23,7 +23,7 @@ pub use theme::{Colors, Signs, Theme};
 /// The smallest size that is drawn.
 const SMALLEST: (u16, u16) = (40, 10);
 
-/// What a frame is for.
+/// Where a frame is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Frame {
     /// The full screen.

@@ -1,7 +1,7 @@
 //! Plans which devices get a card with a graph, which get a line, and where.
 //!
-//! A few devices get cards. With many, each gets a line, and the selected one a card if there is room. Areas never overlap,
-//! and lie inside the screen.
+//! A few devices get cards. With many, each gets a line, and the selected one a card if there is room. Areas never
+//! overlap, and lie inside the screen.
 
 use ratatui::layout::Rect;
 

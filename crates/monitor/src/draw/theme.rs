@@ -1,23 +1,23 @@
-//! The colours and characters of the screen: sixteen colours, which every colour terminal has, or none.
+//! The colors and characters of the screen: sixteen colors, which every color terminal has, or none.
 
 use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier, Style};
 
-/// What the terminal can show.
+/// The colors and characters of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Theme {
-    /// Whether text has colour.
+    /// Whether text has color.
     pub colors: Colors,
     /// Which characters are used.
     pub signs: Signs,
 }
 
-/// Whether text has colour.
+/// Whether text has color.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colors {
-    /// The sixteen colours that every colour terminal has.
+    /// The sixteen colors that every color terminal has.
     Sixteen,
-    /// No colour.
+    /// No color.
     Off,
 }
 
@@ -45,7 +45,7 @@ pub(super) enum Tone {
     Warning,
     Bad,
     Selected,
-    /// On a coloured background.
+    /// On a colored background.
     Badge,
 }
 

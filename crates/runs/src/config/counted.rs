@@ -1,4 +1,4 @@
-//! Which devices count: `gpu:0`, `gpu`, `cpu`; all where none is named.
+//! The devices whose energy counts: `gpu:0`, `gpu`, `cpu`; all if none is named.
 
 use ergometer_diagnostics::{Diagnostic, Hint, command, hint, option};
 use ergometer_telemetry::{DeviceId, DeviceKind, ParseDeviceError};
@@ -10,14 +10,14 @@ pub enum DeviceError {
     /// The name is not that of a device or of a kind of device.
     #[error("{0}")]
     Unknown(ParseDeviceError),
-    /// The metrics of a server are always on the timeline, and have no energy.
-    #[error("`{name}` has no energy: the metrics of a server are always on the timeline")]
+    /// The metrics of a server are always recorded, and have no energy.
+    #[error("`{name}` has no energy to select; the metrics of a server are always recorded")]
     Server {
         /// The name as given.
         name: String,
     },
     /// No sensor of this machine measures the device.
-    #[error("this machine has no energy of a device `{name}`")]
+    #[error("this machine has no energy sensor for `{name}`")]
     Missing {
         /// The name as given.
         name: String,
@@ -32,7 +32,7 @@ impl Diagnostic for DeviceError {
             Self::Unknown(_) => None,
             Self::Server { .. } => Some(hint!(
                 option("device"),
-                " takes gpu, cpu, gpu:0, meter; ",
+                " takes a device such as gpu:0, or a kind: gpu, cpu, npu, rail, host, meter; ",
                 option("server-metrics").value("off"),
                 " turns the server's metrics off"
             )),
@@ -40,33 +40,33 @@ impl Diagnostic for DeviceError {
                 let there: Vec<String> = there.iter().map(ToString::to_string).collect();
                 let there = if there.is_empty() { String::from("no device") } else { there.join(", ") };
                 Some(hint!(
-                    format!("this machine has energy of {there}; "),
+                    format!("energy is available for {there}; "),
                     command("doctor"),
-                    " says what is missing, and why"
+                    " says which sensors are missing, and why"
                 ))
             }
         }
     }
 }
 
-/// The devices whose energy counts. Files have their names; an empty list counts every device.
+/// The devices whose energy counts. Files store their names; an empty list means every device.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
-pub struct Counted(Vec<Named>);
+pub struct CountedDevices(Vec<DeviceName>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Named {
+enum DeviceName {
     Device(DeviceId),
     Kind(DeviceKind),
 }
 
-impl Counted {
-    /// From `gpu:0`, `gpu`, `cpu`; all where there are none.
+impl CountedDevices {
+    /// Parses names such as `gpu:0`, `gpu` and `cpu`; an empty list means all devices.
     pub fn parse(names: &[String]) -> Result<Self, DeviceError> {
         let named = names.iter().map(|name| {
             let named = match DeviceKind::from_name(name) {
-                Some(kind) => Named::Kind(kind),
-                None => name.parse().map(Named::Device).map_err(DeviceError::Unknown)?,
+                Some(kind) => DeviceName::Kind(kind),
+                None => name.parse().map(DeviceName::Device).map_err(DeviceError::Unknown)?,
             };
             if named.kind() == DeviceKind::Server {
                 return Err(DeviceError::Server { name: name.clone() });
@@ -76,9 +76,9 @@ impl Counted {
         Ok(Self(named.collect::<Result<_, _>>()?))
     }
 
-    /// Checks that each of them is there.
+    /// Checks that each named device is among `there`, the devices with energy.
     pub fn check(&self, there: &[DeviceId]) -> Result<(), DeviceError> {
-        let is_there = |named: &Named| there.iter().any(|&device| named.matches(device));
+        let is_there = |named: &DeviceName| there.iter().any(|&device| named.matches(device));
         match self.0.iter().find(|named| !is_there(named)) {
             None => Ok(()),
             Some(missing) => Err(DeviceError::Missing { name: missing.name(), there: there.to_vec() }),
@@ -98,7 +98,7 @@ impl Counted {
     }
 }
 
-impl TryFrom<Vec<String>> for Counted {
+impl TryFrom<Vec<String>> for CountedDevices {
     type Error = DeviceError;
 
     fn try_from(names: Vec<String>) -> Result<Self, DeviceError> {
@@ -106,13 +106,13 @@ impl TryFrom<Vec<String>> for Counted {
     }
 }
 
-impl From<Counted> for Vec<String> {
-    fn from(counted: Counted) -> Self {
-        counted.0.into_iter().map(Named::name).collect()
+impl From<CountedDevices> for Vec<String> {
+    fn from(counted: CountedDevices) -> Self {
+        counted.0.into_iter().map(DeviceName::name).collect()
     }
 }
 
-impl Named {
+impl DeviceName {
     fn name(self) -> String {
         match self {
             Self::Device(device) => device.to_string(),
@@ -141,9 +141,10 @@ mod tests {
 
     #[test]
     fn devices_count_by_name_or_kind() {
-        let parse = |names: &[&str]| Counted::parse(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
+        let parse =
+            |names: &[&str]| CountedDevices::parse(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
         let there = [DeviceId::gpu(0), DeviceId::gpu(1), DeviceId::cpu(0)];
-        assert!(Counted::default().counts(DeviceId::cpu(3)));
+        assert!(CountedDevices::default().counts(DeviceId::cpu(3)));
         let one = parse(&["gpu:1"]).unwrap();
         assert!(one.counts(DeviceId::gpu(1)) && !one.counts(DeviceId::gpu(0)) && one.check(&there).is_ok());
         let kind = parse(&["gpu"]).unwrap();
@@ -151,11 +152,11 @@ mod tests {
         let error = parse(&["gpu:9"]).unwrap().check(&there).unwrap_err();
         assert!(error.to_string().contains("`gpu:9`"), "{error}");
         let hint = error.hint().unwrap().phrase(&ergometer_diagnostics::CommandLine);
-        assert!(hint.contains("has energy of gpu:0, gpu:1, cpu:0"), "{hint}");
+        assert!(hint.contains("available for gpu:0, gpu:1, cpu:0"), "{hint}");
         let stored = serde_json::to_string(&parse(&["gpu", "cpu:1"]).unwrap()).unwrap();
         assert_eq!(stored, r#"["gpu","cpu:1"]"#);
-        assert_eq!(serde_json::from_str::<Counted>(&stored).unwrap(), parse(&["gpu", "cpu:1"]).unwrap());
-        assert!(serde_json::from_str::<Counted>(r#"["disk"]"#).is_err(), "never taken for all devices");
+        assert_eq!(serde_json::from_str::<CountedDevices>(&stored).unwrap(), parse(&["gpu", "cpu:1"]).unwrap());
+        assert!(serde_json::from_str::<CountedDevices>(r#"["disk"]"#).is_err(), "not read as all devices");
         assert!(parse(&["server:0"]).unwrap_err().to_string().contains("`server:0` has no energy"));
         assert!(parse(&["server"]).unwrap_err().to_string().contains("`server` has no energy"));
         assert!(parse(&["meter", "npu:0"]).unwrap().counts(DeviceId::meter(4)));

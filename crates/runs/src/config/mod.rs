@@ -10,7 +10,7 @@ mod sensor;
 mod slo;
 mod think;
 
-pub use counted::{Counted, DeviceError};
+pub use counted::{CountedDevices, DeviceError};
 pub use judge::JudgeSpec;
 pub use retries::{LONGEST_WAIT, Retries};
 pub use run_config::{MissingSecret, Prices, RunConfig};

@@ -29,9 +29,9 @@ impl Retries {
         self.most == 0
     }
 
-    /// The wait after this attempt, from 1, failed; `None` if it is not retried. A wait that the server asks for comes
-    /// first. Otherwise `jitter` (0 to 1) shortens the wait by up to half, so that requests that failed together are not
-    /// retried together.
+    /// The wait after this attempt, from 1, failed; `None` if it is not retried. A wait that the server asks for takes
+    /// precedence. Otherwise `jitter` (0 to 1) shortens the wait by up to half, so that requests that failed together
+    /// are not retried together.
     #[must_use]
     pub fn wait(&self, attempt: u32, retry_after: Option<Duration>, jitter: f64) -> Option<Duration> {
         if attempt > self.most {
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_and_the_server_has_the_say() {
+    fn waits_double_unless_the_server_sets_one() {
         let retries = Retries { most: 40, backoff_s: 0.5 };
         let wait = |attempt, asked, jitter| retries.wait(attempt, asked, jitter).map(|wait| wait.as_secs_f64());
         assert_eq!([1, 2, 3].map(|attempt| wait(attempt, None, 0.0)), [Some(0.5), Some(1.0), Some(2.0)]);

@@ -7,7 +7,7 @@ use ergometer_sensors::external::Spec;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Counted, JudgeSpec, Retries, Schedule, SensorSetting, Slo, Think};
+use super::{CountedDevices, JudgeSpec, Retries, Schedule, SensorSetting, Slo, Think};
 use ergometer_clients::redact::{REDACTED, redact_header, redact_json, redact_parameter, redact_url};
 use ergometer_clients::{ClientSpec, RequestOptions};
 use ergometer_datasets::DatasetSpec;
@@ -64,9 +64,9 @@ pub struct RunConfig {
     pub server_metrics: Option<String>,
     /// How long idle power is measured before and after, in seconds; 0 skips it.
     pub idle_s: f64,
-    /// Which devices count, as `--device` takes them; all where it is empty.
-    pub devices: Counted,
-    /// The sensors the user brings along, as `--sensor` takes them. Commands are not stored: they may hold a password.
+    /// The devices whose energy counts, as in `--device`; empty for all.
+    pub devices: CountedDevices,
+    /// The user's own sensors, as in `--sensor`. Commands are not stored: they may contain a password.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sensors: Vec<SensorSetting>,
     /// Whether a server with a remote address runs on this machine.
@@ -100,17 +100,17 @@ fn is_zero(seconds: &f64) -> bool {
     *seconds == 0.0
 }
 
-/// A secret that files do not have.
+/// A secret that is not stored in files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingSecret {
-    /// What it is: `the header Authorization`.
+    /// The name of the secret: `the header Authorization`.
     pub what: String,
-    /// The option that takes it.
+    /// The option that sets it.
     pub option: &'static str,
 }
 
 impl RunConfig {
-    /// The sensors of the user's own that can be opened.
+    /// The user's own sensors that can be opened.
     pub fn sensor_specs(&self) -> impl Iterator<Item = &Spec> {
         self.sensors.iter().filter_map(|sensor| match sensor {
             SensorSetting::Spec(spec) => Some(spec),
@@ -118,7 +118,7 @@ impl RunConfig {
         })
     }
 
-    /// The configuration without secrets, as it is stored and shown.
+    /// The configuration without secrets, for files and for display.
     #[must_use]
     pub fn redacted(&self) -> Self {
         let mut config = self.clone();
@@ -143,7 +143,7 @@ impl RunConfig {
         config
     }
 
-    /// The name of a secret that was taken out and has not been put back.
+    /// A secret that was removed and has not been restored.
     #[must_use]
     pub fn missing_secret(&self) -> Option<MissingSecret> {
         let missing = |what: String, option| MissingSecret { what, option };
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_taken_out_and_missed() {
+    fn secrets_are_removed_and_reported_missing() {
         let spec = serde_json::json!({
             "dataset": {"id": "builtin"},
             "client": {
@@ -200,10 +200,14 @@ mod tests {
         let text = serde_json::to_string(&stored).unwrap();
         assert!(!text.contains("hunter2"), "{text}");
         assert!(text.contains("host:80/v1") && text.contains("\"retries\":\"3\"") && text.contains("\"max_tokens\":5"));
-        assert!(text.contains("JUDGE_KEY"), "the name of a variable is no secret");
-        assert_eq!(stored.redacted(), stored, "once is enough");
+        assert!(text.contains("JUDGE_KEY"), "the name of a variable is not a secret");
+        assert_eq!(stored.redacted(), stored, "redacting twice changes nothing");
         assert_eq!((config.missing_secret(), stored.missing_secret().is_some()), (None, true));
-        assert_eq!(serde_json::to_value(&stored.sensors[0]).unwrap(), "csv:/var/log/meter.csv", "a path is no secret");
+        assert_eq!(
+            serde_json::to_value(&stored.sensors[0]).unwrap(),
+            "csv:/var/log/meter.csv",
+            "a path is not a secret"
+        );
         let only_sensors = RunConfig { sensors: stored.sensors, ..serde_json::from_value(plain()).unwrap() };
         let missing = only_sensors.missing_secret();
         assert_eq!(missing.unwrap().what, "the command of the sensor command:ipmitool");

@@ -30,7 +30,7 @@ pub enum Schedule {
 }
 
 impl Schedule {
-    /// One at a time.
+    /// One request at a time.
     pub const ONE: Self = Self::Concurrency { concurrency: 1 };
 
     /// Its name in files.
@@ -104,7 +104,7 @@ impl FromStr for Arrivals {
     }
 }
 
-/// Why a text names no arrival process.
+/// Why a text is not an arrival process.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArrivalsError {
     /// The process does not exist.
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arrivals_are_written_as_they_are_read() {
+    fn arrivals_are_parsed_and_written_alike() {
         for text in ["constant", "poisson", "gamma:0.5", "gamma:3"] {
             assert_eq!(text.parse::<Arrivals>().unwrap().to_string(), text);
         }

@@ -1,4 +1,4 @@
-//! A sensor of the user's own, as the configuration of a run holds it.
+//! The user's own sensors in the configuration of a run.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use ergometer_clients::redact::REDACTED;
 use ergometer_sensors::external::Spec;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A sensor of the user's own. Files do not have the command of a sensor, which may hold a password.
+/// A sensor configured by the user. Files do not store the command of a sensor, which may contain a password.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SensorSetting {
     /// A sensor that can be opened.
@@ -16,7 +16,7 @@ pub enum SensorSetting {
 }
 
 impl SensorSetting {
-    /// The same without a command.
+    /// The sensor without its command.
     #[must_use]
     pub fn redacted(&self) -> Self {
         match self {

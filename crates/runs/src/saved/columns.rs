@@ -17,8 +17,8 @@ pub(super) struct Column {
 }
 
 impl Column {
-    /// The column at a path of names.
-    pub(super) fn of(batch: &RecordBatch, path: &[&str]) -> Self {
+    /// Looks up the column at a path of names.
+    pub(super) fn find(batch: &RecordBatch, path: &[&str]) -> Self {
         let mut around = Vec::new();
         let Some((first, rest)) = path.split_first() else {
             return Self { around, values: None, not_finite: Cell::new(0) };

@@ -2,8 +2,8 @@
 
 use super::Run;
 
-/// A label for each run, as short as tells them apart: of folders `profile_H200_tiny_builtin` and
-/// `profile_H200_small_builtin` it is `tiny` and `small`. A run alone is called by its model.
+/// A label for each run, as short as possible while different: the folders `profile_H200_tiny_builtin` and
+/// `profile_H200_small_builtin` get `tiny` and `small`. The label of a single run is its model.
 #[must_use]
 pub fn labels(runs: &[Run]) -> Vec<String> {
     let names: Vec<String> = runs.iter().map(Run::name).collect();
@@ -24,7 +24,7 @@ fn shortened(names: &[String]) -> Vec<String> {
     let cut: Vec<String> = parts.iter().map(|parts| parts[first..parts.len() - last].join("_")).collect();
     let mut labels: Vec<String> = Vec::new();
     for (label, name) in cut.into_iter().zip(names) {
-        // One that is all in common with the others keeps its name, and one that is there twice is told by its number.
+        // A name whose parts are all common is kept whole, and equal names are numbered.
         let label = if label.is_empty() { name.clone() } else { label };
         let same = labels.iter().filter(|other| **other == label || other.starts_with(&format!("{label} ("))).count();
         labels.push(if same == 0 { label } else { format!("{label} ({})", same + 1) });
@@ -36,16 +36,16 @@ fn shortened(names: &[String]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn of(names: &[&str]) -> Vec<String> {
+    fn labels_of(names: &[&str]) -> Vec<String> {
         shortened(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
-    fn what_is_shared_is_left_out() {
-        assert_eq!(of(&["profile_H200_tiny_builtin", "profile_H200_small_builtin"]), ["tiny", "small"]);
-        assert_eq!(of(&["profile_H200_m_b", "profile_H200_m_b_two"]), ["profile_H200_m_b", "two"]);
-        assert_eq!(of(&["a", "a", "a"]), ["a", "a (2)", "a (3)"]);
-        assert_eq!(of(&["one", "two"]), ["one", "two"]);
-        assert!(of(&[]).is_empty());
+    fn common_parts_are_left_out() {
+        assert_eq!(labels_of(&["profile_H200_tiny_builtin", "profile_H200_small_builtin"]), ["tiny", "small"]);
+        assert_eq!(labels_of(&["profile_H200_m_b", "profile_H200_m_b_two"]), ["profile_H200_m_b", "two"]);
+        assert_eq!(labels_of(&["a", "a", "a"]), ["a", "a (2)", "a (3)"]);
+        assert_eq!(labels_of(&["one", "two"]), ["one", "two"]);
+        assert!(labels_of(&[]).is_empty());
     }
 }

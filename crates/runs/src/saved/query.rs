@@ -23,9 +23,9 @@ pub struct Query {
     pub scheduled: Option<Timestamp>,
     /// When it was sent.
     pub sent: Option<Timestamp>,
-    /// When its first token came.
+    /// When its first token arrived.
     pub first_token: Option<Timestamp>,
-    /// When its last token came.
+    /// When its last token arrived.
     pub last_token: Option<Timestamp>,
     /// When its stream ended.
     pub end: Option<Timestamp>,
@@ -33,17 +33,17 @@ pub struct Query {
     pub input_tokens: Option<u64>,
     /// Tokens in its answer.
     pub output_tokens: Option<u64>,
-    /// Both, as the record has it.
+    /// All tokens, from the record.
     pub total_tokens: Option<u64>,
     /// `time_to_first_token_seconds`.
     pub ttft_s: Option<f64>,
     /// `total_query_seconds`.
     pub total_s: Option<f64>,
-    /// `energy_metrics.per_query_joules`: the GPUs'.
+    /// `energy_metrics.per_query_joules`, of the GPUs.
     pub gpu_joules: Option<f64>,
-    /// `power_metrics.gpu.per_query_watts`: the mean, else the median, the highest or the lowest.
+    /// `power_metrics.gpu.per_query_watts`: the mean, or else the median, the maximum or the minimum.
     pub gpu_watts: Option<f64>,
-    /// The energy that counts for this run.
+    /// The energy, measured or modelled, by the source of the run.
     pub energy: Option<Energy>,
     /// Prefill and decode.
     pub phases: Phases,
@@ -58,10 +58,10 @@ pub struct Query {
 /// How a query ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Outcome {
-    /// With an answer.
+    /// It has an answer.
     #[default]
     Completed,
-    /// Without.
+    /// It has no answer.
     Failed,
 }
 
@@ -74,11 +74,11 @@ pub struct Energy {
     pub low: f64,
     /// The upper end of gross.
     pub high: f64,
-    /// Net of what the idle machine would have used.
+    /// Net of idle power.
     pub net: Option<f64>,
 }
 
-/// The parts of a query: prefill is sent to first token, decode is first token to end.
+/// The phases of a query: prefill is from sent to the first token, decode from the first token to the end.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[expect(missing_docs, reason = "named as in the record")]
 pub struct Phases {
@@ -89,7 +89,7 @@ pub struct Phases {
 }
 
 impl Query {
-    /// Whether there is an answer.
+    /// Whether it completed.
     #[must_use]
     pub fn is_completed(&self) -> bool {
         self.outcome == Outcome::Completed
@@ -107,8 +107,8 @@ impl Query {
         Some(self.last_token?.since(self.sent?).get())
     }
 
-    /// Time per output token in seconds: (E2E - TTFT) / (output tokens - 1); absent below two tokens, and where first and
-    /// last token came at once, as an answer in one piece does.
+    /// Time per output token in seconds: (E2E - TTFT) / (output tokens - 1); absent below two tokens, and if the first
+    /// and the last token arrived together.
     #[must_use]
     pub fn tpot(&self) -> Option<f64> {
         tpot(self.first_token?, self.last_token?, self.output_tokens?).map(Seconds::get)
@@ -121,7 +121,7 @@ impl Query {
         Some(self.energy?.gross / tokens as f64)
     }
 
-    /// All its tokens: as recorded, else input and output, of which one may be unknown.
+    /// All tokens: the recorded total, or else input + output, of which one may be unknown.
     #[must_use]
     pub fn all_tokens(&self) -> Option<u64> {
         let sum = self.input_tokens.unwrap_or(0).saturating_add(self.output_tokens.unwrap_or(0));

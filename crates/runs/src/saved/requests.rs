@@ -34,15 +34,15 @@ pub struct Attempt {
     pub scheduled: Option<Timestamp>,
     /// When it was sent.
     pub sent: Option<Timestamp>,
-    /// When its first token came.
+    /// When its first token arrived.
     pub first_token: Option<Timestamp>,
-    /// When its last token came.
+    /// When its last token arrived.
     pub last_token: Option<Timestamp>,
     /// When its stream ended.
     pub end: Option<Timestamp>,
     /// Tokens in its answer.
     pub output_tokens: Option<u64>,
-    /// The time to connect; `None` on an open connection.
+    /// The time to connect; `None` if the connection was already open.
     pub connect_ms: Option<f64>,
 }
 
@@ -50,7 +50,8 @@ pub struct Attempt {
 pub type Chunks<'a> = &'a [i64];
 
 impl Attempt {
-    /// Gives every attempt of a run, with its chunks, in the order of the file. A run without the file has none.
+    /// Calls `take` for every attempt of a run, with its chunks, in the order of the file. A run without the file has
+    /// none.
     pub fn each(folder: &Path, mut take: impl FnMut(Self, Chunks<'_>)) -> Result<(), ReadError> {
         let path = folder.join(REQUESTS_FILE);
         let file = match File::open(&path) {
@@ -67,7 +68,7 @@ impl Attempt {
     }
 
     fn rows(batch: &RecordBatch, take: &mut impl FnMut(Self, Chunks<'_>)) {
-        let column = |name: &str| Column::of(batch, &[name]);
+        let column = |name: &str| Column::find(batch, &[name]);
         let [request, index, session, attempt, output] =
             ["request", "query_index", "session", "attempt", "output_tokens"].map(column);
         let [outcome, failure, is_retried, connect] = ["outcome", "failure", "is_retried", "connect_ms"].map(column);

@@ -72,8 +72,7 @@ impl Run {
         of_load.or((seconds > 0.0).then(|| busy / seconds)).unwrap_or(1.0).max(1.0)
     }
 
-    /// How many neighbours are drawn together when queries are resampled: one where they ran one at a time, else about
-    /// twice as many as ran together.
+    /// The block size for resampling queries: 1 if they ran one at a time, else about twice the number in flight.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some thousands at most")]
     pub fn block(&self) -> usize {
@@ -81,7 +80,7 @@ impl Run {
         if together <= 1.05 { 1 } else { (2.0 * together).ceil().min(1e6) as usize }
     }
 
-    /// The totals of the energy that counts for this run.
+    /// The totals of the energy source of this run.
     #[must_use]
     pub fn energy_totals(&self) -> Option<&EnergyTotals> {
         self.summary.energy_totals(self.energy)
@@ -139,13 +138,13 @@ impl Records {
         let model = self.model.clone().unwrap_or_default();
         let metric = |path: &[&str]| {
             let whole: Vec<&str> = ["model_metrics", &model].into_iter().chain(path.iter().copied()).collect();
-            Column::of(batch, &whole)
+            Column::find(batch, &whole)
         };
         let own = |path: &[&str]| {
             let whole: Vec<&str> = ["ergometer"].into_iter().chain(path.iter().copied()).collect();
-            Column::of(batch, &whole)
+            Column::find(batch, &whole)
         };
-        let subject = Column::of(batch, &["subject"]);
+        let subject = Column::find(batch, &["subject"]);
         let [request, index, session, attempts] =
             ["request", "query_index", "session", "attempts"].map(|name| own(&[name]));
         let [scheduled, sent, first_token, last_token, end] =

@@ -68,12 +68,12 @@ impl Telemetry {
     }
 
     /// The channels of a signal.
-    pub fn of<'a>(&'a self, signal: &'a str) -> impl Iterator<Item = &'a Channel> {
+    pub fn channels_with<'a>(&'a self, signal: &'a str) -> impl Iterator<Item = &'a Channel> {
         self.channels.iter().filter(move |channel| channel.signal == signal)
     }
 
     fn push(&mut self, batch: &RecordBatch, signals: &[&str]) -> Option<()> {
-        let texts = |name: &str| Texts::of(batch, name);
+        let texts = |name: &str| Texts::find(batch, name);
         let (sensor, device, scope) = (texts("sensor")?, texts("device")?, texts("scope")?);
         let (signal, unit, provenance) = (texts("signal")?, texts("unit")?, texts("provenance")?);
         let times = batch.column_by_name("time_ns")?.as_primitive_opt::<Int64Type>()?;
@@ -139,7 +139,7 @@ struct Texts<'a> {
 }
 
 impl<'a> Texts<'a> {
-    fn of(batch: &'a RecordBatch, name: &str) -> Option<Self> {
+    fn find(batch: &'a RecordBatch, name: &str) -> Option<Self> {
         let column = batch.column_by_name(name)?.as_any_dictionary_opt()?;
         let keys = column.keys().as_primitive_opt::<Int32Type>()?;
         Some(Self { keys, values: column.values().as_string_opt::<i32>()? })

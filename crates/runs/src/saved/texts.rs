@@ -26,7 +26,7 @@ pub struct Texts {
 
 impl Texts {
     /// Reads the texts of the queries at these indices of [`Run::queries`], at most `length` characters of each.
-    pub fn of(run: &Run, wanted: &[usize], length: usize) -> Result<BTreeMap<usize, Self>, ReadError> {
+    pub fn read(run: &Run, wanted: &[usize], length: usize) -> Result<BTreeMap<usize, Self>, ReadError> {
         let wanted: std::collections::BTreeSet<usize> = wanted.iter().copied().collect();
         let mut texts = BTreeMap::new();
         let mut first = 0;
@@ -38,10 +38,10 @@ impl Texts {
             for batch in reader {
                 let batch = batch.map_err(&damaged)?;
                 let columns = [
-                    Column::of(&batch, &["problem"]),
-                    Column::of(&batch, &["answer"]),
-                    Column::of(&batch, &["model_answers", &model]),
-                    Column::of(&batch, &["ergometer", "cause"]),
+                    Column::find(&batch, &["problem"]),
+                    Column::find(&batch, &["answer"]),
+                    Column::find(&batch, &["model_answers", &model]),
+                    Column::find(&batch, &["ergometer", "cause"]),
                 ];
                 for &place in wanted.range(first..first + batch.num_rows()) {
                     let [problem, answer, response, cause] =

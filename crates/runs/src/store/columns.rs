@@ -1,8 +1,8 @@
-//! Columns by description: from one value come both the type in the schema and the arrays of rows, so a field's name
-//! and where its value is found stand on one line.
+//! Describes Arrow columns: one [`Column`] gives both the data type in the schema and the arrays, so that the name of a
+//! field and the code that reads its value are on one line.
 //!
-//! A row may be absent (`None`); then every column of it is null, and so is a structure made of it. Everything is
-//! nullable, and a column's type never depends on the values in it.
+//! A row may be absent (`None`); then all its columns are null, and so is a struct made from it. Every field is
+//! nullable, and the type of a column never depends on its values.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use ergometer_units::Timestamp;
 
-/// A column of rows of one kind.
+/// A column, computed from rows of type `Row`.
 pub(super) struct Column<Row> {
     data_type: DataType,
     build: Build<Row>,
@@ -26,7 +26,7 @@ impl<Row> Column<Row> {
         Self { data_type, build: Box::new(build) }
     }
 
-    /// The schema of a file whose columns are the fields of this structure.
+    /// The schema of a file whose columns are the fields of this struct column.
     pub(super) fn schema(&self) -> SchemaRef {
         match &self.data_type {
             DataType::Struct(fields) => Arc::new(Schema::new(fields.clone())),
@@ -34,7 +34,7 @@ impl<Row> Column<Row> {
         }
     }
 
-    /// These rows, with the fields of this structure as columns.
+    /// A record batch of these rows, whose columns are the fields of this struct column.
     pub(super) fn batch<'a>(&self, rows: impl IntoIterator<Item = &'a Row>) -> RecordBatch
     where
         Row: 'a,
@@ -54,7 +54,7 @@ impl<Row> Column<Row> {
         })
     }
 
-    /// A column of 64-bit integers; what does not fit is null.
+    /// A column of 64-bit integers; a number that does not fit is null.
     pub(super) fn integer<Number: TryInto<i64>>(read: impl Fn(&Row) -> Option<Number> + Send + Sync + 'static) -> Self {
         Self::new(DataType::Int64, move |rows| {
             let values = rows.iter().map(|row| row.and_then(&read).and_then(|number| number.try_into().ok()));
@@ -62,21 +62,21 @@ impl<Row> Column<Row> {
         })
     }
 
-    /// A column of truth values.
+    /// A column of booleans.
     pub(super) fn boolean(read: impl Fn(&Row) -> Option<bool> + Send + Sync + 'static) -> Self {
         Self::new(DataType::Boolean, move |rows| {
             Arc::new(rows.iter().map(|row| row.and_then(&read)).collect::<BooleanArray>())
         })
     }
 
-    /// A column of text that the rows hold. Together the texts must be shorter than 2 GiB.
+    /// A column of text borrowed from the rows. The texts of a batch must be shorter than 2 GiB in total.
     pub(super) fn text(read: impl Fn(&Row) -> Option<&str> + Send + Sync + 'static) -> Self {
         Self::new(DataType::Utf8, move |rows| {
             Arc::new(rows.iter().map(|row| row.and_then(&read)).collect::<StringArray>())
         })
     }
 
-    /// A column of text as a value prints. Together the texts must be shorter than 2 GiB.
+    /// A column of text formatted with `Display`. The texts of a batch must be shorter than 2 GiB in total.
     pub(super) fn printed<Value: Display>(read: impl Fn(&Row) -> Option<Value> + Send + Sync + 'static) -> Self {
         Self::new(DataType::Utf8, move |rows| {
             let mut texts = StringBuilder::new();
@@ -88,7 +88,7 @@ impl<Row> Column<Row> {
     }
 }
 
-/// The fields of a structure, added one after the other.
+/// The fields of a struct column, added one by one.
 pub(super) struct Fields<Row>(Vec<(String, Column<Row>)>);
 
 impl<Row: 'static> Fields<Row> {
@@ -96,7 +96,7 @@ impl<Row: 'static> Fields<Row> {
         Self(Vec::new())
     }
 
-    /// Adds a column as it is.
+    /// Adds a column.
     pub(super) fn add(mut self, name: &str, column: Column<Row>) -> Self {
         self.0.push((name.to_owned(), column));
         self
@@ -107,7 +107,7 @@ impl<Row: 'static> Fields<Row> {
         self.add(name, Column::float(read))
     }
 
-    /// Adds a column of 64-bit integers; what does not fit is null.
+    /// Adds a column of 64-bit integers; a number that does not fit is null.
     pub(super) fn integer<Number: TryInto<i64>>(
         self,
         name: &str,
@@ -121,17 +121,17 @@ impl<Row: 'static> Fields<Row> {
         self.integer(name, move |row| read(row).map(Timestamp::nanos_since_epoch))
     }
 
-    /// Adds a column of truth values.
+    /// Adds a column of booleans.
     pub(super) fn boolean(self, name: &str, read: impl Fn(&Row) -> Option<bool> + Send + Sync + 'static) -> Self {
         self.add(name, Column::boolean(read))
     }
 
-    /// Adds a column of text that the rows hold.
+    /// Adds a column of text borrowed from the rows.
     pub(super) fn text(self, name: &str, read: impl Fn(&Row) -> Option<&str> + Send + Sync + 'static) -> Self {
         self.add(name, Column::text(read))
     }
 
-    /// Adds a column of text as a value prints.
+    /// Adds a column of text formatted with `Display`.
     pub(super) fn printed<Value: Display>(
         self,
         name: &str,
@@ -140,7 +140,7 @@ impl<Row: 'static> Fields<Row> {
         self.add(name, Column::printed(read))
     }
 
-    /// Adds a column of a part of the row; where the row has no such part, it is absent.
+    /// Adds a column computed from a part of the row; null if the row has no such part.
     pub(super) fn part<Part: 'static>(
         self,
         name: &str,
@@ -155,7 +155,7 @@ impl<Row: 'static> Fields<Row> {
         self.add(name, part)
     }
 
-    /// Adds a column of lists, null where there is none.
+    /// Adds a column of lists; null if the row has no list.
     pub(super) fn list<Item: 'static>(
         self,
         name: &str,
@@ -173,7 +173,7 @@ impl<Row: 'static> Fields<Row> {
         self.add(name, list)
     }
 
-    /// The structure, null where the row is absent. There must be at least one field.
+    /// The struct column, null for an absent row. There must be at least one field.
     pub(super) fn column(self) -> Column<Row> {
         let field = |(name, column): &(String, Column<Row>)| Field::new(name, column.data_type.clone(), true);
         let fields: arrow_schema::Fields = self.0.iter().map(field).collect();
@@ -184,7 +184,7 @@ impl<Row: 'static> Fields<Row> {
     }
 }
 
-/// Which rows are there; `None` where all are, which Arrow writes without a bitmap.
+/// The validity bitmap; `None` if all rows are present, as Arrow then needs none.
 fn presence<Row: Copy>(rows: &[Option<Row>]) -> Option<NullBuffer> {
     let absent = rows.iter().any(Option::is_none);
     absent.then(|| rows.iter().map(Option::is_some).collect::<Vec<_>>().into())
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn values_stand_where_they_are_and_nulls_elsewhere() {
+    fn absent_values_and_parts_are_null() {
         let rows = [
             Body { name: "é/.", mass: Some(1.5), age: 3, moons: vec![], star: None },
             Body {
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(batch.schema(), column().schema());
         assert_eq!(batch["name"].as_string::<i32>().iter().collect::<Vec<_>>(), [Some("é/."), Some(""), Some("c")]);
         assert_eq!(values::<Float64Type>(&batch["mass"]), [Some(1.5), None, Some(2.0)]);
-        assert_eq!(values::<Int64Type>(&batch["age"]), [Some(3), None, Some(0)], "beyond an i64 is null");
+        assert_eq!(values::<Int64Type>(&batch["age"]), [Some(3), None, Some(0)], "a number larger than an i64 is null");
         assert_eq!(batch["printed"].as_string::<i32>().iter().collect::<Vec<_>>(), [Some("1.5"), None, Some("2")]);
         let moons = batch["moons"].as_list::<i32>();
         assert_eq!(
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn no_rows_have_the_same_schema() {
+    fn an_empty_batch_has_the_same_schema() {
         let batch = column().batch(&[]);
         assert_eq!((batch.num_rows(), batch.schema()), (0, column().schema()));
         let alone = Column::float(|mass: &f64| Some(*mass));

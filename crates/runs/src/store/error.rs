@@ -1,4 +1,4 @@
-//! What can go wrong with the files of a run: each error says what was tried, with which file, and what to do.
+//! Errors of writing the files of a run. Each names the action, the file and a hint.
 
 use std::error::Error;
 use std::io;
@@ -14,11 +14,11 @@ pub enum StoreError {
     /// The file system failed.
     #[error("cannot {action} {}: {cause}", .path.display())]
     File {
-        /// What was tried: `create`, `write`, `rename`.
+        /// The action that failed: `create`, `write`, `rename`.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the file system.
         #[source]
         cause: io::Error,
     },
@@ -27,7 +27,7 @@ pub enum StoreError {
     Encoding {
         /// The file.
         path: PathBuf,
-        /// What the encoder said.
+        /// The error of the encoder.
         #[source]
         cause: Box<dyn Error + Send + Sync>,
     },
@@ -40,10 +40,10 @@ pub enum StoreError {
         path: PathBuf,
         /// Which row: `query 3`, `request 7`.
         row: String,
-        /// How long its texts are together.
+        /// The length of its texts.
         bytes: usize,
     },
-    /// A record has metadata that the schema was not made for.
+    /// The metadata of a record does not fit the schema.
     #[error(
         "cannot write {}: the metadata `{key}` of query {query_index} is not in the schema, or has another type there", .path.display()
     )]
@@ -52,7 +52,7 @@ pub enum StoreError {
         path: PathBuf,
         /// The key.
         key: String,
-        /// The query's place in the dataset.
+        /// The index of the query in the dataset.
         query_index: u64,
     },
 }
@@ -62,7 +62,7 @@ impl StoreError {
         move |cause| Self::File { action, path: path.to_owned(), cause }
     }
 
-    /// The error of Arrow's writer, which wraps what the file system said.
+    /// Converts an error of Arrow's writer, which may wrap an error of the file system.
     pub(super) fn arrow(path: &Path) -> impl FnOnce(ArrowError) -> Self {
         move |error| match error {
             ArrowError::IoError(_, cause) => Self::file("write", path)(cause),
@@ -71,7 +71,7 @@ impl StoreError {
         }
     }
 
-    /// The error of Parquet's writer, which wraps what the file system said.
+    /// Converts an error of Parquet's writer, which may wrap an error of the file system.
     pub(super) fn parquet(path: &Path) -> impl FnOnce(ParquetError) -> Self {
         move |error| match error {
             ParquetError::External(cause) => Self::external(path, cause),
@@ -91,16 +91,15 @@ impl Diagnostic for StoreError {
     fn hint(&self) -> Option<Hint> {
         match self {
             Self::File { cause, .. } => file_hint(cause),
-            Self::Encoding { .. } => Some(hint!("this is a defect of ergo; the journal is complete. Please report it")),
-            Self::TooLong { .. } => Some(hint!("remove that query from the dataset")),
-            Self::UnforeseenMetadata { .. } => {
-                Some(hint!("add the metadata of every record to the shape before the first record is written"))
+            Self::Encoding { .. } | Self::UnforeseenMetadata { .. } => {
+                Some(hint!("this is a defect of ergo; the journal is complete. Please report it"))
             }
+            Self::TooLong { .. } => Some(hint!("remove that query from the dataset")),
         }
     }
 }
 
-/// What to do about an error of the file system.
+/// A hint for an error of the file system.
 fn file_hint(cause: &io::Error) -> Option<Hint> {
     match cause.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(hint!(
@@ -123,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_reads_alike_whoever_noticed_it() {
+    fn a_full_disk_has_the_same_message_from_every_writer() {
         let path = Path::new("runs/a/requests.parquet");
         let full = || io::Error::from(io::ErrorKind::StorageFull);
         let direct = StoreError::file("write", path)(full()).to_string();
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_error_of_the_file_system_keeps_its_cause() {
+    fn an_encoding_error_keeps_its_cause() {
         let path = Path::new("data.arrow");
         let error = StoreError::arrow(path)(ArrowError::SchemaError("odd".to_owned()));
         assert!(error.to_string().contains("cannot encode data.arrow: Schema error: odd"), "{error}");

@@ -10,7 +10,7 @@ use crate::record::{
 };
 use ergometer_clients::{FailureKind, ServerTimes};
 
-/// A record with something in most of its groups.
+/// A record with values in most of its groups.
 pub(crate) fn record(query_index: u64) -> Record {
     let stats = Stats { avg: 310.0, max: 400.0, median: 300.0, min: 90.0, count: 9, covered: Seconds::new(0.1) };
     let gross = EnergyValue {
@@ -42,7 +42,7 @@ pub(crate) fn record(query_index: u64) -> Record {
     record
 }
 
-/// A record of a failed request, with nothing that can be absent.
+/// A record of a failed request, without any optional value.
 pub(crate) fn bare_record(query_index: u64) -> Record {
     let sent = Timestamp::from_nanos_since_epoch(1_794_730_772_000_000_001);
     Record {
@@ -79,7 +79,7 @@ pub(crate) fn bare_record(query_index: u64) -> Record {
     }
 }
 
-/// Any JSON, three levels deep.
+/// Any JSON value, up to three levels deep.
 pub(crate) fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

@@ -1,9 +1,9 @@
-//! The record as columns, field by field, in the order and under the names that tools written for
-//! intelligence-per-watt read. A name may not change; any value may be null.
+//! The columns of a record, in the order and with the names that tools written for intelligence-per-watt read. Names
+//! never change; any value may be null.
 //!
-//! The groups of metrics are never null themselves, so `row["model_metrics"][model]["power_metrics"]["gpu"]` can be
-//! indexed in every row and only the last value tells. What is one thing that may be missing as a whole (`gpu_info`,
-//! `system_info`, `grade`, an energy) is null as a whole.
+//! Groups of metrics are never null, so `row["model_metrics"][model]["power_metrics"]["gpu"]` can be indexed in every
+//! row and only its last value may be null. Values that can be missing as a whole (`gpu_info`, `system_info`, `grade`,
+//! an energy) are null as a whole.
 
 use arrow_schema::SchemaRef;
 use ergometer_telemetry::SystemInfo;
@@ -18,15 +18,15 @@ use crate::record::{
 };
 use ergometer_clients::ServerTimes;
 
-/// What the records of one run look like on disk: the model's name is a field's name, and the metadata has the
-/// dataset's own keys.
+/// The schema of one run's records: the model's name is a field name, and the metadata has the keys of the dataset.
 pub struct RecordSchema {
     pub(super) root: Column<Record>,
     pub(super) metadata: MetadataShape,
 }
 
 impl RecordSchema {
-    /// For records of this model, whose metadata has this shape. Any name will do, with slashes, dots and all.
+    /// The schema for records of this model with this metadata. The model name may contain any characters, including
+    /// slashes and dots.
     ///
     /// ```
     /// use ergometer_runs::store::{MetadataShape, RecordSchema};
@@ -39,7 +39,7 @@ impl RecordSchema {
         Self { root: record(model, metadata), metadata: metadata.clone() }
     }
 
-    /// The columns, in their order.
+    /// The Arrow schema, in the order of the columns.
     #[must_use]
     pub fn schema(&self) -> SchemaRef {
         self.root.schema()

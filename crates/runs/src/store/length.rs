@@ -1,13 +1,13 @@
-//! How long the texts of a record are, by which batches end before they are large.
+//! Upper bound on the text length of a record, used to end batches before a column is too long.
 //!
-//! An Arrow column of text holds 2 GiB, and its builder panics beyond. So nothing is counted too short here; what is
-//! stored as JSON may be counted up to six times too long.
+//! An Arrow text column holds 2 GiB, and its builder panics beyond that. So the length is never underestimated; JSON
+//! text may be overestimated up to six times.
 
 use serde_json::Value;
 
 use crate::record::Record;
 
-/// The bytes of a record's texts, those a dataset, a model or a server can make long; metadata by its JSON.
+/// The bytes of all texts whose length a dataset, model or server controls; metadata counts as JSON.
 pub(super) fn text_bytes(record: &Record) -> usize {
     let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     let metadata = record.dataset_metadata.iter().map(|(key, value)| key.len() + json_bytes(value)).sum::<usize>();
@@ -21,7 +21,7 @@ pub(super) fn text_bytes(record: &Record) -> usize {
         + grade
 }
 
-/// How long a value is as JSON, at most: an escaped character has six bytes.
+/// An upper bound on the length of a value as JSON: an escaped character has six bytes.
 fn json_bytes(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 32,

@@ -1,14 +1,13 @@
-//! The shape of a dataset's metadata: the maps of all records go in, one after the other; a structure with a column
-//! for every key comes out.
+//! Derives the Arrow struct of a dataset's metadata: [`MetadataShape`] reads the metadata of every record and makes a
+//! field of every key.
 //!
-//! A structure has one type for each field, JSON does not. So a key whose values are all integers is an `int64`,
-//! integers and fractions a `double`, truth values a `bool`, strings a `string`; anything else (lists, maps, mixed
-//! types, integers no `int64` or no `double` holds exactly) is JSON text, in every record alike. Keys stand in the
-//! order in which they were first seen; those beyond 500 go together, as JSON text, into one last field. So nothing of
-//! a dataset is lost or rounded.
+//! An Arrow field has one type. A key whose values are all integers is an `int64`, integers and fractions a `double`,
+//! booleans a `bool`, strings a `string`. Any other key (lists, maps, mixed types, integers that do not fit an `int64`
+//! or are not exact in a `double`) is JSON text in every record. Keys are in the order in which they first appear; the
+//! keys after the first 500 are stored together, as JSON text, in one last field. So no value is lost or rounded.
 //!
-//! A dataset without metadata has that last field alone, always null: `datasets` loads a structure without fields, but
-//! cannot save it as Parquet, and a plain string in its place would change the column's type from run to run.
+//! A dataset without metadata has only that last field, always null: `datasets` loads a struct without fields but
+//! cannot save it as Parquet, and a plain string column would change the column's type from run to run.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,14 +16,14 @@ use serde_json::{Map, Value};
 
 use super::columns::{Column, Fields};
 
-/// A structure wider than this is no help to anybody: a dataset whose keys are ids would have a column for each.
+/// The most keys with their own field. Without a limit, a dataset whose keys are ids would have a field for each.
 const MOST_KEYS: usize = 500;
-/// Integers up to here are exact in a double.
+/// The largest integer up to which all integers are exact in a double.
 const EXACT_IN_DOUBLE: u64 = 1 << f64::MANTISSA_DIGITS;
-/// The field of what has no column of its own.
+/// The field of the keys without their own field.
 const REST: &str = "other_json";
 
-/// What the metadata of a dataset looks like.
+/// The keys of a dataset's metadata and their types.
 ///
 /// ```
 /// use ergometer_runs::store::MetadataShape;
@@ -41,7 +40,7 @@ pub struct MetadataShape {
     rest: Rest,
 }
 
-/// Whether there are keys without a column of their own.
+/// Whether any key has no field.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 enum Rest {
     #[default]
@@ -49,15 +48,15 @@ enum Rest {
     Used,
 }
 
-/// What the values of a key have in common.
+/// The type of the values of a key.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
-    /// Nothing but nulls so far.
+    /// All values so far are null.
     Null,
     Bool,
-    /// Integers that a double holds too.
+    /// Integers that are exact in a double.
     Integer,
-    /// Integers of which a double would round some.
+    /// Integers of which some are not exact in a double.
     LongInteger,
     Float,
     Text,
@@ -65,7 +64,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(value: &Value) -> Self {
+    fn from_value(value: &Value) -> Self {
         match value {
             Value::Null => Self::Null,
             Value::Bool(_) => Self::Bool,
@@ -80,7 +79,7 @@ impl Kind {
         }
     }
 
-    /// The narrowest kind that holds both.
+    /// The narrowest type that holds the values of both.
     fn with(self, other: Self) -> Self {
         match (self, other) {
             (same, again) if same == again => same,
@@ -93,45 +92,45 @@ impl Kind {
 }
 
 impl MetadataShape {
-    /// Takes in the metadata of one record.
+    /// Adds the metadata of one record.
     pub fn observe(&mut self, metadata: &Map<String, Value>) {
         for (key, value) in metadata {
             if let Some(kind) = self.kinds.get_mut(key) {
-                *kind = kind.with(Kind::of(value));
-            } else if self.keys.len() < MOST_KEYS && can_be_a_name(key) {
+                *kind = kind.with(Kind::from_value(value));
+            } else if self.keys.len() < MOST_KEYS && is_field_name(key) {
                 self.keys.push(key.clone());
-                self.kinds.insert(key.clone(), Kind::of(value));
+                self.kinds.insert(key.clone(), Kind::from_value(value));
             } else {
                 self.rest = Rest::Used;
             }
         }
     }
 
-    /// The keys with a column of their own, in the order in which they were first seen.
+    /// The keys with their own field, in the order in which they first appear.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &str> {
         self.keys.iter().map(String::as_str)
     }
 
-    /// The first key whose value has no place in this shape.
+    /// The first key that has no field, or whose value does not fit the type of its field.
     pub(super) fn misfit<'a>(&self, metadata: &'a Map<String, Value>) -> Option<&'a str> {
         let fits = |(key, value): &(&String, &Value)| match self.kinds.get(*key) {
-            Some(kind) => kind.with(Kind::of(value)) == *kind,
+            Some(kind) => kind.with(Kind::from_value(value)) == *kind,
             None => self.rest == Rest::Used,
         };
         metadata.iter().find(|entry| !fits(entry)).map(|(key, _)| key.as_str())
     }
 
-    /// The structure, for maps that all fit.
+    /// The struct column, for metadata without a [`misfit`](Self::misfit).
     pub(super) fn column(&self) -> Column<Map<String, Value>> {
-        let typed = self.keys.iter().fold(Fields::new(), |fields, key| fields.add(key, self.column_of(key)));
+        let typed = self.keys.iter().fold(Fields::new(), |fields, key| fields.add(key, self.key_column(key)));
         if self.rest == Rest::Empty && !self.keys.is_empty() {
             return typed.column();
         }
         let kinds = self.kinds.clone();
-        typed.printed(&self.rest_name(), move |metadata| rest_of(metadata, &kinds)).column()
+        typed.printed(&self.rest_name(), move |metadata| other_keys_json(metadata, &kinds)).column()
     }
 
-    fn column_of(&self, name: &str) -> Column<Map<String, Value>> {
+    fn key_column(&self, name: &str) -> Column<Map<String, Value>> {
         let key = name.to_owned();
         match self.kinds[name] {
             Kind::Bool => Column::boolean(move |metadata: &Map<String, Value>| metadata.get(&key)?.as_bool()),
@@ -146,7 +145,7 @@ impl MetadataShape {
         }
     }
 
-    /// The name of the last field, which no key of the dataset has.
+    /// The name of the last field, made different from every key.
     fn rest_name(&self) -> String {
         let mut name = Cow::Borrowed(REST);
         while self.kinds.contains_key(name.as_ref()) {
@@ -156,12 +155,13 @@ impl MetadataShape {
     }
 }
 
-/// Python's Arrow cuts the names of fields at a null character, by which two keys could become one.
-fn can_be_a_name(key: &str) -> bool {
+/// Whether a key can be a field name: Python's Arrow truncates field names at a null character, so two keys could
+/// collide.
+fn is_field_name(key: &str) -> bool {
     !key.contains('\0')
 }
 
-fn rest_of(metadata: &Map<String, Value>, kinds: &HashMap<String, Kind>) -> Option<String> {
+fn other_keys_json(metadata: &Map<String, Value>, kinds: &HashMap<String, Kind>) -> Option<String> {
     let rest: Map<_, _> = metadata.iter().filter(|(key, _)| !kinds.contains_key(*key)).map(owned).collect();
     (!rest.is_empty()).then(|| Value::Object(rest).to_string())
 }
@@ -225,7 +225,7 @@ mod tests {
         let texts = |name: &str| batch[name].as_string::<i32>().iter().collect::<Vec<_>>();
         assert_eq!(batch["f"].as_primitive::<Float64Type>().values()[..2], [1.0, 0.5]);
         assert_eq!(batch["long"].as_primitive::<Int64Type>().value(1), i64::MAX);
-        assert_eq!(texts("mixed"), [Some("1"), Some("\"one\""), None], "JSON text in every record alike");
+        assert_eq!(texts("mixed"), [Some("1"), Some("\"one\""), None], "JSON text in every record");
         assert_eq!(texts("list"), [Some("[1]"), None, None]);
         assert_eq!(texts("huge"), [Some("1"), Some("18446744073709551615"), None]);
         assert_eq!(texts("wide"), [None, Some("0.5"), Some("9223372036854775807")]);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_or_has_no_name_goes_together_in_one_field() {
+    fn keys_past_the_limit_and_invalid_names_share_the_last_field() {
         let mut wide: Map<_, _> = (0..600).map(|key| (format!("key {key}"), json!(key))).collect();
         wide.insert("other_json".to_owned(), json!("mine"));
         let odd = maps(&[json!({ "a\0b": 1, "": 2 })]).remove(0);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_observed_is_a_misfit() {
+    fn an_unobserved_key_or_type_is_a_misfit() {
         let shape = shape_of(&maps(&[json!({ "level": 1 })]));
         for (map, expected) in
             [(json!({ "level": null }), None), (json!({ "level": "1" }), Some("level")), (json!({ "x": 1 }), Some("x"))]

@@ -8,9 +8,9 @@
 //! A file is written under a temporary name, synced and renamed, so a file with its final name is always complete. Memory
 //! does not grow with the length of a run.
 //!
-//! Times are integers, in nanoseconds since the epoch, with `_ns` in their names. Parquet's timestamps were tried and
-//! not taken: `DuckDB` 2.0 reads those with a time zone, but needs a further Python package to hand one over, and
-//! hands over those without a zone cut to microseconds. Integers are exact everywhere, and join with the records.
+//! Times are integers, in nanoseconds since the epoch, with `_ns` in their names. Parquet timestamps do not work as
+//! well: `DuckDB` 2.0 needs a further Python package to return timestamps with a time zone, and truncates those without
+//! a zone to microseconds. Integers are exact everywhere, and join with the records.
 
 mod columns;
 mod error;

@@ -1,7 +1,7 @@
 //! Writes a file atomically: under `NAME.partial`, synced, then renamed.
 //!
-//! The temporary name is fixed, so what a killed run left is overwritten by the next and never piles up; it does not
-//! end in `.arrow` or `.parquet`, so no reader takes it for data.
+//! The temporary name is fixed, so the next run overwrites the file that a killed run left. It does not end in `.arrow`
+//! or `.parquet`, so readers ignore it.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -28,14 +28,14 @@ impl PartialFile {
         Ok(Self { file: BufWriter::new(file), partial, path: path.to_owned(), committed: false })
     }
 
-    /// Writes a short file at once.
+    /// Writes a short file.
     pub(super) fn write_whole(path: &Path, contents: &[u8]) -> Result<(), StoreError> {
         let mut file = Self::create(path)?;
         file.write_all(contents).map_err(StoreError::file("write", path))?;
         file.commit()
     }
 
-    /// Brings what was written to the disk, then gives the file its name.
+    /// Syncs the file to disk, then renames it.
     pub(super) fn commit(mut self) -> Result<(), StoreError> {
         self.file.flush().map_err(StoreError::file("write", &self.path))?;
         self.file.get_ref().sync_all().map_err(StoreError::file("write", &self.path))?;
@@ -56,18 +56,18 @@ impl Write for PartialFile {
     }
 }
 
-/// What was given up is removed, so that a full disk is not fuller after it.
+/// Removes an uncommitted file, so that a full disk has space again.
 impl Drop for PartialFile {
     fn drop(&mut self) {
         if !self.committed {
-            // There is nobody to tell, and the next attempt overwrites it.
+            // An error is ignored: the next attempt overwrites the file.
             let _ = fs::remove_file(&self.partial);
         }
     }
 }
 
-/// Brings the rename to the disk. Not every file system can, and the file is whole under either name, so an error
-/// here is none.
+/// Syncs the rename to disk. Errors are ignored: not every file system supports it, and the file is complete under
+/// either name.
 fn sync_folder(path: &Path) {
     if let Some(Ok(folder)) = path.parent().map(File::open) {
         let _ = folder.sync_all();
@@ -85,14 +85,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_its_name_only_when_whole() {
+    fn a_file_gets_its_name_when_it_is_complete() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.json");
         let mut file = PartialFile::create(&path).unwrap();
         file.write_all(b"half").unwrap();
         assert_eq!(names(folder.path()), ["state.json.partial"]);
         drop(file);
-        assert!(names(folder.path()).is_empty(), "what was given up is removed");
+        assert!(names(folder.path()).is_empty(), "an uncommitted file is removed");
 
         PartialFile::write_whole(&path, b"old").unwrap();
         let mut file = PartialFile::create(&path).unwrap();
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_named() {
+    fn the_error_names_a_missing_folder() {
         let error = PartialFile::create(Path::new("/nowhere/at/all/state.json")).unwrap_err().one_line(&CommandLine);
         assert!(error.starts_with("cannot create /nowhere/at/all/state.json.partial: "), "{error}");
         assert!(error.contains("hint: check whether the run folder was moved"), "{error}");
@@ -112,7 +112,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_full_disk_leaves_the_old_file_as_it_was() {
+    fn a_full_disk_does_not_change_the_old_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.json");
         fs::write(&path, "old").unwrap();

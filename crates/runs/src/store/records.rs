@@ -1,7 +1,7 @@
 //! Writes the records as a dataset for `datasets.load_from_disk`: an Arrow stream and two JSON files.
 //!
-//! The stream is written in batches, so memory stays flat. `state.json`, without which a folder is no dataset, is
-//! taken away before the data changes and comes back last: where it stands, the data beside it is whole and its own.
+//! The stream is written in batches, so memory use stays constant. `state.json`, which makes the folder a dataset, is
+//! removed before the data changes and written last: if it exists, the data beside it is complete and belongs to it.
 
 use std::fs;
 use std::io;
@@ -11,20 +11,20 @@ use arrow_ipc::writer::StreamWriter;
 
 use super::length::text_bytes;
 use super::partial::PartialFile;
-use super::state::{Hashed, state_json};
+use super::state::{HashingWriter, state_json};
 use super::{RecordSchema, StoreError};
 use crate::record::Record;
 
 /// The Arrow stream with the records.
 pub const DATA_FILE: &str = "data-00000-of-00001.arrow";
-/// What `datasets` knows about a dataset; nothing, here, so that it takes the types from the stream.
+/// The description of the dataset. It is empty, so `datasets` takes the types from the stream.
 pub const INFO_FILE: &str = "dataset_info.json";
-/// Which files the dataset is made of.
+/// Lists the data files of the dataset.
 pub const STATE_FILE: &str = "state.json";
 
-/// `datasets` reads batches of this length with ease; it writes such itself.
+/// The most rows of a batch, the same as in the batches that `datasets` writes.
 const BATCH_ROWS: usize = 1000;
-/// A batch ends earlier where its texts come to this: what waits here is held twice while it is written.
+/// The most bytes of text in a batch, as buffered records are held twice while they are written.
 const BATCH_TEXT_BYTES: usize = 8 << 20;
 
 /// Writes the records of a run into its folder.
@@ -44,23 +44,23 @@ pub struct DatasetWriter {
     folder: PathBuf,
     path: PathBuf,
     schema: RecordSchema,
-    stream: StreamWriter<Hashed<PartialFile>>,
+    stream: StreamWriter<HashingWriter<PartialFile>>,
     waiting: Vec<Record>,
     waiting_bytes: usize,
     rows: u64,
 }
 
 impl DatasetWriter {
-    /// Begins the dataset of a run. What is in the folder stays until [`finish`](Self::finish).
+    /// Starts the dataset of a run. Existing files stay until [`finish`](Self::finish).
     pub fn create(folder: &Path, schema: RecordSchema) -> Result<Self, StoreError> {
         let path = folder.join(DATA_FILE);
-        let file = Hashed::new(PartialFile::create(&path)?);
+        let file = HashingWriter::new(PartialFile::create(&path)?);
         let stream = StreamWriter::try_new(file, &schema.schema()).map_err(StoreError::arrow(&path))?;
         let waiting = Vec::with_capacity(BATCH_ROWS);
         Ok(Self { folder: folder.to_owned(), path, schema, stream, waiting, waiting_bytes: 0, rows: 0 })
     }
 
-    /// Adds a record. Its metadata must have been observed by the shape the schema was made of.
+    /// Adds a record. The metadata shape of the schema must have observed its metadata.
     pub fn push(&mut self, record: &Record) -> Result<(), StoreError> {
         let query_index = record.ergometer.query_index;
         if let Some(key) = self.schema.metadata.misfit(&record.dataset_metadata) {
@@ -81,7 +81,7 @@ impl DatasetWriter {
         Ok(())
     }
 
-    /// Ends the stream and puts the three files in their places. Says how many records there are.
+    /// Finishes the stream and moves the three files into place. Returns the number of records.
     pub fn finish(mut self) -> Result<u64, StoreError> {
         self.write_batch()?;
         let (file, fingerprint) = self.stream.into_inner().map_err(StoreError::arrow(&self.path))?.into_parts();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_reads_back_as_it_was_and_what_is_none_is_null() {
+    fn a_record_is_read_back_with_none_as_null() {
         let folder = tempfile::tempdir().unwrap();
         let model = "org/modèle.v1.5:free";
         assert_eq!(write(folder.path(), model, &[record(0), bare_record(1)]), 2);
@@ -171,7 +171,7 @@ mod tests {
         };
         let energy = metrics["energy_metrics"].as_struct();
         assert_eq!(float(energy, "per_query_joules"), [Some(12.5), None]);
-        assert_eq!(float(energy, "total_joules"), [Some(12.5), None], "the total repeats it");
+        assert_eq!(float(energy, "total_joules"), [Some(12.5), None], "the total is the same");
         let watts = inner(batch, &["model_metrics", model, "power_metrics", "gpu", "total_watts"]);
         assert_eq!((float(watts, "median"), watts.null_count()), (vec![Some(300.0), None], 0));
         let tokens = metrics["token_metrics"].as_struct();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn many_records_go_in_batches_and_keep_their_order() {
+    fn batches_keep_the_order_of_records() {
         let folder = tempfile::tempdir().unwrap();
         let records: Vec<_> = (0..2500).map(record).collect();
         assert_eq!(write(folder.path(), "m", &records), 2500);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn no_records_are_a_dataset_too() {
+    fn an_empty_dataset_is_valid() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(write(folder.path(), "m", &[]), 0);
         assert!(read(folder.path()).is_empty());
@@ -234,18 +234,18 @@ mod tests {
     }
 
     #[test]
-    fn a_second_dataset_takes_the_place_of_the_first() {
+    fn a_second_dataset_replaces_the_first() {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), "m", &[record(0), record(1)]);
         let first = state(folder.path());
         write(folder.path(), "m", &[record(0)]);
         assert_eq!(read(folder.path())[0].num_rows(), 1);
         assert_ne!(state(folder.path()), first);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "and nothing else is left");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "no other file is left");
     }
 
     #[test]
-    fn what_was_not_foreseen_is_an_error_and_leaves_nothing() {
+    fn unobserved_metadata_is_an_error_and_leaves_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let schema = RecordSchema::new("m", &MetadataShape::default());
         let mut writer = DatasetWriter::create(folder.path(), schema).unwrap();
@@ -258,7 +258,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn any_metadata_is_written_and_nothing_of_it_is_lost(
+        fn all_metadata_is_written(
             maps in prop::collection::vec(prop::collection::vec(("[a-c\0]{0,2}", any_json()), 0..4), 1..6),
             model in any::<String>(),
         ) {
@@ -279,7 +279,7 @@ mod tests {
         }
     }
 
-    /// Whether the column of this key, or what goes together in the last, holds this value: as it is or as JSON.
+    /// Whether the field of this key, or the last field, holds this value: as it is or as JSON.
     fn holds(metadata: &StructArray, key: &str, row: usize, value: &Value) -> bool {
         let Some(column) = metadata.column_by_name(key) else {
             let rest: Value = serde_json::from_str(metadata["other_json"].as_string::<i32>().value(row)).unwrap();

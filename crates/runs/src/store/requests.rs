@@ -1,7 +1,7 @@
 //! Writes `requests.parquet`: one row for each request, with all its times.
 //!
-//! Rows stand in the order in which they were given. The arrival of a chunk is kept as an offset from the request's
-//! sending, so the lists compress to a few bytes a chunk and add up with `sent_ns` to the exact time.
+//! Rows keep the order in which they are pushed. The arrival of a chunk is stored as an offset from `sent_ns`, so the
+//! lists compress to a few bytes per chunk and `sent_ns` plus an offset is the exact time.
 
 use std::path::{Path, PathBuf};
 
@@ -21,11 +21,11 @@ use ergometer_datasets::Turn;
 /// The file's name in the run's folder.
 pub const REQUESTS_FILE: &str = "requests.parquet";
 
-/// Rows wait until there are this many,
+/// The most rows in a batch.
 const BATCH_ROWS: usize = 1000;
-/// or until their chunks and texts come to this.
+/// The most bytes of chunks and texts in a batch.
 const BATCH_BYTES: usize = 8 << 20;
-/// What is encoded waits for its row group to be complete; the group ends here at the latest.
+/// The most encoded bytes of a row group, which are buffered until the group is complete.
 const ROW_GROUP_BYTES: usize = 4 << 20;
 
 /// Writes the requests of a run into its folder.
@@ -48,7 +48,7 @@ pub struct RequestsWriter {
     rows: u64,
 }
 
-/// What is kept of an exchange; its texts are in the records.
+/// The stored part of an exchange; the texts are in the records.
 struct Row {
     request: u64,
     session: u32,
@@ -61,7 +61,7 @@ struct Row {
     last_token: Option<Timestamp>,
     end: Timestamp,
     chunk_offsets_ns: Vec<i64>,
-    /// `None` where there is no reasoning, which spares a list of `false` for most models.
+    /// `None` without reasoning, so that most models need no list of `false`.
     chunk_is_reasoning: Option<Vec<bool>>,
     usage: Option<Usage>,
     finish: Option<String>,
@@ -157,7 +157,7 @@ impl Row {
 }
 
 impl RequestsWriter {
-    /// Begins the file. One that is there already stays until [`finish`](Self::finish).
+    /// Starts the file. An existing file stays until [`finish`](Self::finish).
     pub fn create(folder: &Path) -> Result<Self, StoreError> {
         let path = folder.join(REQUESTS_FILE);
         let root = columns();
@@ -189,7 +189,7 @@ impl RequestsWriter {
         Ok(())
     }
 
-    /// Ends the file and gives it its name. Says how many requests there are.
+    /// Finishes the file and renames it. Returns the number of requests.
     pub fn finish(mut self) -> Result<u64, StoreError> {
         self.write_batch()?;
         self.parquet.into_inner().map_err(StoreError::parquet(&self.path))?.commit()?;
@@ -215,7 +215,7 @@ impl std::fmt::Debug for RequestsWriter {
     }
 }
 
-/// Offsets grow steadily, so their differences are packed; a dictionary of them would hold each once and help nobody.
+/// Offsets increase steadily, so delta encoding packs them well; a dictionary would hold almost every value once.
 fn properties() -> WriterProperties {
     let offsets = ColumnPath::from(vec!["chunk_offsets_ns".to_owned(), "list".to_owned(), "item".to_owned()]);
     WriterProperties::builder()
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exchange_reads_back_with_all_its_times() {
+    fn an_exchange_is_read_back_with_all_its_times() {
         let failed = Exchange {
             query: Query::default(),
             transcript: Transcript::default(),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn none_and_many_are_written_alike() {
+    fn empty_and_large_files_are_written() {
         let (rows, batches) = write_and_read([]);
         assert_eq!((rows, batches.len()), (0, 0));
         let (rows, batches) = write_and_read((0..2500).map(exchange));

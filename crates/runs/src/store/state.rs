@@ -1,14 +1,14 @@
-//! `state.json`, which makes a folder a dataset, and the fingerprint in it.
+//! `state.json`, which makes a folder a dataset, with its fingerprint.
 //!
-//! `datasets` names its cached results by the fingerprint, so it follows from the content: the same records have the
-//! same, and other records never find an old cache.
+//! `datasets` names its cached results by the fingerprint, so the fingerprint is a hash of the content: equal records
+//! have the same fingerprint, and different records never hit an old cache.
 
 use std::io::{self, Write};
 
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-/// Seven keys, of which `datasets` forgives none to be missing.
+/// The content of `state.json`. `datasets` requires all seven keys.
 pub(super) fn state_json(data_file: &str, fingerprint: &str) -> String {
     let state = json!({
         "_data_files": [{ "filename": data_file }],
@@ -22,25 +22,25 @@ pub(super) fn state_json(data_file: &str, fingerprint: &str) -> String {
     format!("{state:#}\n")
 }
 
-/// A file whose content is digested as it passes.
-pub(super) struct Hashed<File> {
+/// A writer that computes the SHA-256 of the bytes written to it.
+pub(super) struct HashingWriter<File> {
     file: File,
     digest: Sha256,
 }
 
-impl<File> Hashed<File> {
+impl<File> HashingWriter<File> {
     pub(super) fn new(file: File) -> Self {
         Self { file, digest: Sha256::new() }
     }
 
-    /// The file, and the fingerprint of what was written: sixteen hex digits, as `datasets` has it.
+    /// Returns the file and the fingerprint of its content: sixteen hex digits, the format of `datasets`.
     pub(super) fn into_parts(self) -> (File, String) {
         let first = self.digest.finalize().iter().take(8).fold(0, |number, &byte| number << 8 | u64::from(byte));
         (self.file, format!("{first:016x}"))
     }
 }
 
-impl<File: Write> Write for Hashed<File> {
+impl<File: Write> Write for HashingWriter<File> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes)?;
         self.digest.update(&bytes[..written]);
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn the_fingerprint_follows_from_the_content() {
         let print = |pieces: &[&[u8]]| {
-            let mut file = Hashed::new(Vec::new());
+            let mut file = HashingWriter::new(Vec::new());
             pieces.iter().try_for_each(|piece| file.write_all(piece)).unwrap();
             file.into_parts()
         };

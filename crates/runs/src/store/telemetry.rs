@@ -1,7 +1,7 @@
 //! Writes `telemetry.parquet`: one row for each reading.
 //!
-//! Rows are sorted by session, sensor, channel and time. So the texts of a channel and the differences of times compress
-//! well, and a query for one channel reads few row groups, by their statistics. For all channels by time, sort with
+//! Rows are sorted by session, sensor, channel and time. So the names of a channel and the time differences compress
+//! well, and a query for one channel reads few row groups, found by their statistics. To get all channels by time, use
 //! `ORDER BY time_ns`.
 
 use std::path::{Path, PathBuf};
@@ -22,9 +22,9 @@ use super::partial::PartialFile;
 /// The file's name in the run's folder.
 pub const TELEMETRY_FILE: &str = "telemetry.parquet";
 
-/// Readings that are turned into arrays at a time: 4 MB of them.
+/// Readings converted to arrays at a time: 4 MB of them.
 const CHUNK_ROWS: usize = 1 << 16;
-/// A row group ends here; two or three channels of an hour at 100 readings a second.
+/// Rows of a row group: two or three channels of an hour at 100 readings a second.
 const ROW_GROUP_ROWS: usize = 1 << 20;
 
 /// Writes the readings of a run into its folder.
@@ -47,7 +47,7 @@ pub struct TelemetryWriter {
 }
 
 /// Consecutive readings of one channel.
-struct Stretch<'a> {
+struct ReadingBlock<'a> {
     session: u32,
     sensor: &'a str,
     channel: &'a Channel,
@@ -56,7 +56,7 @@ struct Stretch<'a> {
     values: &'a [f64],
 }
 
-impl<'a> Stretch<'a> {
+impl<'a> ReadingBlock<'a> {
     fn columns(&self) -> [(&'static str, ArrayRef); 10] {
         let Channel { device, scope, signal, provenance, .. } = self.channel;
         [
@@ -73,19 +73,24 @@ impl<'a> Stretch<'a> {
         ]
     }
 
-    /// The earliest time at which each value can have come to be; null where that is its time.
+    /// The earliest time at which each value can have been measured; null if that is the time of the reading.
     fn after_ns(&self) -> impl Iterator<Item = Option<i64>> {
         let times = self.at_ns.iter().zip(self.early_ns);
         times.map(|(&at_ns, &early_ns)| (early_ns > 0).then(|| at_ns.saturating_sub(i64::from(early_ns))))
     }
 
-    /// The same text in every row, held once.
+    /// A column with the same text in every row, stored once.
     fn repeated(&self, text: &str) -> ArrayRef {
         let keys = Int32Array::from(vec![0; self.at_ns.len()]);
         Arc::new(DictionaryArray::<Int32Type>::new(keys, Arc::new(StringArray::from(vec![text]))))
     }
 
-    fn of(session: u32, sensor: &'a str, channel: &'a Channel, readings: Readings<'a>) -> impl Iterator<Item = Self> {
+    fn split(
+        session: u32,
+        sensor: &'a str,
+        channel: &'a Channel,
+        readings: Readings<'a>,
+    ) -> impl Iterator<Item = Self> {
         let times = readings.at_ns.chunks(CHUNK_ROWS);
         let rest = readings.early_ns.chunks(CHUNK_ROWS).zip(readings.values.chunks(CHUNK_ROWS));
         times.zip(rest).map(move |(at_ns, (early_ns, values))| Self {
@@ -99,7 +104,7 @@ impl<'a> Stretch<'a> {
     }
 }
 
-/// The schema follows from the columns of no readings; only whether a column can be null is not to be seen there.
+/// The schema, taken from the columns of an empty slice; only nullability has to be set by hand.
 fn schema() -> SchemaRef {
     let channel = Channel {
         device: ergometer_telemetry::DeviceId::host(),
@@ -108,13 +113,13 @@ fn schema() -> SchemaRef {
         provenance: ergometer_telemetry::Provenance::Gauge,
         update_period: None,
     };
-    let nothing = Stretch { session: 0, sensor: "", channel: &channel, at_ns: &[], early_ns: &[], values: &[] };
+    let nothing = ReadingBlock { session: 0, sensor: "", channel: &channel, at_ns: &[], early_ns: &[], values: &[] };
     let field = |(name, array): (&str, ArrayRef)| Field::new(name, array.data_type().clone(), true);
     Arc::new(Schema::new(nothing.columns().map(field).to_vec()))
 }
 
 impl TelemetryWriter {
-    /// Begins the file. One that is there already stays until [`finish`](Self::finish).
+    /// Starts the file. An existing file stays until [`finish`](Self::finish).
     pub fn create(folder: &Path) -> Result<Self, StoreError> {
         let path = folder.join(TELEMETRY_FILE);
         let schema = schema();
@@ -124,35 +129,35 @@ impl TelemetryWriter {
         Ok(Self { path, schema, parquet, rows: 0 })
     }
 
-    /// Adds every reading of a session. Sessions should come in their order.
+    /// Adds every reading of a session. Sessions should be added in order.
     pub fn push(&mut self, session: u32, timeline: &Timeline) -> Result<(), StoreError> {
         for (key, sensor) in timeline.sensors() {
             for (id, channel) in timeline.channels_of(key) {
                 let readings = timeline.column(id).readings();
-                for stretch in Stretch::of(session, &sensor.id, channel, readings) {
-                    self.write(&stretch)?;
+                for block in ReadingBlock::split(session, &sensor.id, channel, readings) {
+                    self.write(&block)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Ends the file and gives it its name. Says how many readings there are.
+    /// Finishes the file and renames it. Returns the number of readings.
     pub fn finish(self) -> Result<u64, StoreError> {
         self.parquet.into_inner().map_err(StoreError::parquet(&self.path))?.commit()?;
         Ok(self.rows)
     }
 
-    fn write(&mut self, stretch: &Stretch<'_>) -> Result<(), StoreError> {
-        let arrays = stretch.columns().map(|(_, array)| array).to_vec();
+    fn write(&mut self, block: &ReadingBlock<'_>) -> Result<(), StoreError> {
+        let arrays = block.columns().map(|(_, array)| array).to_vec();
         let batch: Result<_, ArrowError> = RecordBatch::try_new(Arc::clone(&self.schema), arrays);
         self.parquet.write(&batch.map_err(StoreError::arrow(&self.path))?).map_err(StoreError::parquet(&self.path))?;
-        self.rows += stretch.at_ns.len() as u64;
+        self.rows += block.at_ns.len() as u64;
         Ok(())
     }
 }
 
-/// Times grow steadily, so their differences are packed; a dictionary would hold each of them once.
+/// Times increase steadily, so delta encoding packs them well; a dictionary would hold each time once.
 fn properties() -> WriterProperties {
     let times = ["time_ns", "after_ns"].map(|name| ColumnPath::from(name.to_owned()));
     let builder = WriterProperties::builder()
@@ -215,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reading_is_a_row_by_channel_then_time() {
+    fn readings_are_rows_sorted_by_channel_then_time() {
         let first = timeline(vec![
             Reading { channel: 1, after: time(5), at: time(5), value: 41.0 },
             Reading { channel: 0, after: time(10), at: time(30), value: 7.5 },
@@ -242,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn none_and_many_are_written_alike() {
+    fn empty_and_large_files_are_written() {
         let (rows, batches) = write_and_read(&[Timeline::default(), timeline(Vec::new())]);
         assert_eq!((rows, batches.len()), (0, 0));
         let count = 150_000;

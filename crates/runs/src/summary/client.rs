@@ -26,7 +26,7 @@ pub enum ClientLimit {
 }
 
 impl ClientLimit {
-    /// What to do about it.
+    /// A hint how to raise the limit.
     #[must_use]
     pub fn hint(self) -> Hint {
         match self {
@@ -52,23 +52,23 @@ impl fmt::Display for ClientLimit {
             Self::FileDescriptors => "too many open files",
             Self::Sockets => "no free ports",
             Self::Schedule => "requests were sent late",
-            Self::MaxInFlight => "the maximum number of requests was in flight",
+            Self::MaxInFlight => "the limit on requests in flight was reached",
             Self::Connections => "requests waited for a free connection",
             Self::Cpu => "its CPU was saturated",
         })
     }
 }
 
-/// How the client did.
+/// Facts about the client.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "units are in the names")]
 pub struct ClientSummary {
-    /// The limits it reached; empty if it was not the limit.
+    /// The limits that the client reached; empty if it was not a limit.
     pub reasons: Vec<ClientLimit>,
-    /// Of the session in which it was worst.
+    /// The lag in the session with the largest.
     pub wake_lag_ms: Option<WakeLag>,
-    /// The number of cores it used on average.
+    /// The mean number of cores it used.
     pub processor_cores: Option<f64>,
     pub cores: Option<u32>,
     /// The highest of all sessions.

@@ -6,13 +6,13 @@ use ergometer_statistics::Estimate;
 use ergometer_telemetry::{DeviceId, Provenance, Scope};
 use serde::{Deserialize, Serialize};
 
-/// Where joules come from. Measured and modelled joules are never added.
+/// The source of energy values. Measured and modelled energy are never added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EnergySource {
     /// A sensor.
     Measured,
-    /// A model of processor utilization.
+    /// A model of CPU utilization.
     Modelled,
 }
 
@@ -103,7 +103,7 @@ impl DeviceSummary {
     }
 }
 
-/// Where the energy went: requests + idle + unattributed = meter.
+/// The energy balance: requests + idle + unattributed = meter.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "units are in the names")]
@@ -112,12 +112,12 @@ pub struct BalanceSummary {
     pub idle_j: f64,
     pub unattributed_j: f64,
     pub meter_j: f64,
-    /// The part of the requests' energy that is in no record: of cancelled requests, of those lost with a kill, and of
-    /// those that reach outside of the data.
+    /// The energy of requests without a record: cancelled requests, requests lost when the run was killed, and requests
+    /// that reach outside the data.
     pub unrecorded_j: f64,
-    /// The energy of attempts that failed and were followed by another. It is in no record either.
+    /// The energy of attempts that were retried. It is in no record either.
     pub retried_j: f64,
-    /// For how long there was no data.
+    /// The time without data.
     pub unknown_s: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Fields that other tools fill in their own way: a value of another shape reads as absent.
+//! Deserializes fields that other tools write differently: a value of another shape is read as absent.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};

@@ -1,4 +1,4 @@
-//! The load of a run: rates, latencies, what was in flight, and the steady state.
+//! The load of a run: rates, latencies, requests in flight, and the steady state.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 use super::{ClientSummary, EnergySource};
 use crate::config::Axis;
 
-/// What a run under load came to.
+/// The load of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "named in METRICS")]
 pub struct LoadSummary {
     pub mode: Axis,
     pub concurrency: Option<u32>,
     pub rate: Option<f64>,
-    /// What the schedule of an open loop came to, a second.
+    /// The scheduled rate of an open loop, in requests per second.
     pub rate_asked: Option<f64>,
     #[serde(flatten)]
     pub whole: LoadFigures,
@@ -25,15 +25,15 @@ pub struct LoadSummary {
     pub client_limited: bool,
     #[serde(default)]
     pub client: ClientSummary,
-    /// What the connections came to, where the client has any.
+    /// Counts of connections, if the client reports them.
     pub connections: Option<Connections>,
-    /// Requests for which one was opened, where the client says.
+    /// Requests for which a connection was opened, if the client reports it.
     pub requests_on_new_connections: Option<u64>,
-    /// Their TTFT, which has the connecting in it.
+    /// The TTFT of these requests, which includes the time to connect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttft_new_connection_ms: Option<Distribution>,
     pub steady_state: Option<SteadyState>,
-    /// Why there is none.
+    /// Why there is no steady state.
     pub steady_state_reason: Option<String>,
 }
 
@@ -46,21 +46,21 @@ pub struct InFlightSummary {
     pub max: u64,
 }
 
-/// The figures of a part of a run.
+/// The figures of the whole run or of its steady state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "named in METRICS")]
 pub struct LoadFigures {
     pub duration_s: f64,
-    /// Completed ones.
+    /// Completed requests.
     pub requests_per_second: Option<f64>,
-    /// `None` where not all answers were counted.
+    /// `None` if the tokens of some answers are unknown.
     pub output_tokens_per_second: Option<f64>,
-    /// At which rate they were sent, attempts that repeat another left out.
+    /// Requests sent, without retries.
     pub sent_per_second: Option<f64>,
     pub completed: u64,
     #[serde(default)]
     pub failed: BTreeMap<FailureKind, u64>,
-    /// `None` where there are no limits.
+    /// `None` without limits.
     pub goodput: Option<Goodput>,
     pub in_flight: Option<InFlightSummary>,
     pub ttft_ms: Option<Distribution>,
@@ -68,37 +68,37 @@ pub struct LoadFigures {
     pub itl_ms: Option<Distribution>,
     pub tpot_ms: Option<Distribution>,
     pub e2e_ms: Option<Distribution>,
-    /// Of every request that was sent, be it failed; attempts that repeat another left out.
+    /// Covers every request that was sent, including failed ones, without retries.
     pub schedule_lag_ms: Option<Distribution>,
 }
 
-/// Requests that keep to every limit.
+/// Requests within every limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "a count, its rate and its share")]
 pub struct Goodput {
     pub requests_per_second: f64,
-    /// Of all that completed or failed.
+    /// The share of all completed and failed requests.
     pub share: f64,
     pub good: u64,
 }
 
-/// The stretch in which the load was what was asked for.
+/// The time in which the load was as configured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "named in METRICS")]
 pub struct SteadyState {
     pub mode: Axis,
     pub concurrency: Option<u32>,
     pub rate: Option<f64>,
-    /// As for the whole run.
+    /// Whether the client was a limit during the whole run.
     #[serde(default)]
     pub client_limited: bool,
-    /// Its start and end in each session, in nanoseconds since the epoch; null where a session has none.
+    /// Its start and end in each session, in nanoseconds since the epoch; null for a session without one.
     #[serde(default)]
     pub windows_ns: Vec<Option<(i64, i64)>>,
     #[serde(flatten)]
     pub figures: LoadFigures,
-    /// Those that arrived inside it: of each request its tokens x the share of its chunks. `None` where not all answers were
-    /// counted.
+    /// The tokens that arrived inside it: the tokens of each request x the share of its chunks inside. `None` if the
+    /// tokens of some answers are unknown.
     pub output_tokens: Option<f64>,
     pub energy: Option<SteadyEnergy>,
 }

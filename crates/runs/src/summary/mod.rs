@@ -1,7 +1,7 @@
-//! `summary.json`: what ran, on what, with which versions, and the results.
+//! `summary.json`: the configuration, hardware, software versions and results of a run.
 //!
-//! One set of types writes the file and reads it back. Files of earlier versions and of other tools that write the same
-//! layout lack some fields; those read as absent. Unknown top-level fields are kept in [`Summary::other`].
+//! The same types write and read the file. Files of earlier versions and of other tools with this layout lack some
+//! fields, which are read as absent. Unknown top-level fields are kept in [`Summary::other`].
 
 mod client;
 mod energy;
@@ -36,7 +36,7 @@ pub const SUMMARY_FILE: &str = "summary.json";
 /// The version of `summary.json` that is written, and the latest that is read.
 pub const SUMMARY_VERSION: u32 = 1;
 
-/// The results of a run. The first fields are those that tools written for intelligence-per-watt read.
+/// The results of a run. Tools written for intelligence-per-watt read the first fields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields are named by the layout")]
 pub struct Summary {
@@ -65,13 +65,13 @@ pub struct Summary {
     pub versions: BTreeMap<String, String>,
     #[serde(default)]
     pub format_version: u32,
-    /// Whether every query of the run has its record. Other tools write complete runs only.
+    /// Whether every query of the run has its record. Other tools write only complete runs.
     #[serde(default = "yes")]
     pub complete: bool,
     pub closing: Option<Closing>,
     #[serde(default)]
     pub sessions: usize,
-    /// From the first request's start to the last one's end, in seconds, added over the sessions; 0 if unknown.
+    /// From the start of the first request to the end of the last, in seconds, summed over the sessions; 0 if unknown.
     #[serde(default)]
     pub duration_s: f64,
     #[serde(default)]
@@ -93,12 +93,12 @@ pub struct Summary {
     #[serde(default)]
     pub energy: EnergySummary,
     pub intelligence: Option<IntelligenceSummary>,
-    /// What the server reported about itself.
+    /// Figures from the server's own metrics.
     pub server: Option<ServerSummary>,
     pub cost_usd: Option<f64>,
     #[serde(default)]
     pub warnings: Vec<String>,
-    /// What to do about each of the warnings.
+    /// The hint of each warning.
     #[serde(default)]
     pub remedies: Vec<Option<String>>,
     /// Fields that this version does not know.
@@ -113,13 +113,13 @@ pub struct Summary {
 pub struct Outcomes {
     pub completed: u64,
     pub failed: BTreeMap<FailureKind, u64>,
-    /// Attempts that failed and were followed by another.
+    /// Attempts that failed and were retried.
     pub retried: BTreeMap<FailureKind, u64>,
     pub cancelled: u64,
     pub lost: u64,
 }
 
-/// How many answers were correct. The interval is Wilson's.
+/// How many answers were correct, with Wilson's interval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "counts, their ratio, and the same by subject")]
 pub struct Accuracy {
@@ -140,7 +140,7 @@ pub struct JudgeSummary {
     pub judged: u64,
     /// Answers for which the judge's reply contains no verdict.
     pub without_verdict: u64,
-    /// Answers the judge was not asked about, or did not reply on.
+    /// Answers without a reply of the judge.
     pub unjudged: u64,
 }
 
@@ -173,11 +173,11 @@ pub struct TokenSummary {
     /// The number of requests whose tokens are known.
     #[serde(default)]
     pub requests: u64,
-    /// Who counted them: `server`, `tokenizer`, …
+    /// The source of the counts: `server`, `tokenizer`, …
     pub source: Option<String>,
-    /// The hash of the tokenizer the user passed.
+    /// The hash of the user's tokenizer.
     pub tokenizer: Option<String>,
-    /// `None` if some answers were not counted: the rate would be too low.
+    /// `None` if the tokens of some answers are unknown, because the rate would be too low.
     pub output_per_second: Option<f64>,
     pub requests_per_second: Option<f64>,
     /// Output tokens divided by the summed duration of their requests.
@@ -189,7 +189,7 @@ pub struct TokenSummary {
 #[expect(missing_docs, reason = "named in METRICS")]
 pub struct IntelligenceSummary {
     pub per_joule: Estimate,
-    /// The same, with the meter's own interval included.
+    /// The same, with an interval that includes the error of the meter.
     pub per_joule_with_meter: Option<Estimate>,
     pub per_watt: Option<Estimate>,
     pub per_watt_with_meter: Option<Estimate>,
@@ -197,12 +197,12 @@ pub struct IntelligenceSummary {
 }
 
 impl Summary {
-    /// Writes `summary.json` into a run folder, whole or not at all.
+    /// Writes `summary.json` into a run folder, atomically.
     pub fn write(&self, folder: &Path) -> Result<(), StoreError> {
         write_json(&folder.join(SUMMARY_FILE), self)
     }
 
-    /// Reads `summary.json` from a run folder. The error says what is wrong with a folder that has none.
+    /// Reads `summary.json` from a run folder. The error explains why a folder is not a run.
     pub fn read(folder: &Path) -> Result<Self, ReadError> {
         folder::check(folder)?;
         let path = folder.join(SUMMARY_FILE);
@@ -211,7 +211,7 @@ impl Summary {
         serde_json::from_value(value).map_err(ReadError::damaged(&path))
     }
 
-    /// The summary as the file has it, with every field it has and no others.
+    /// Reads `summary.json` as JSON, with exactly the fields of the file.
     pub fn read_json(folder: &Path) -> Result<Value, ReadError> {
         folder::check(folder)?;
         read_versioned(&folder.join(SUMMARY_FILE), SUMMARY_VERSION)
@@ -223,7 +223,7 @@ impl Summary {
         serde_json::from_value(value)
     }
 
-    /// Where the joules of the run come from: sensors, if there are any.
+    /// The energy source of the run: measured, if there is any measured energy.
     #[must_use]
     pub fn energy_source(&self) -> Option<EnergySource> {
         let sources = [EnergySource::Measured, EnergySource::Modelled];
@@ -236,7 +236,7 @@ impl Summary {
         self.energy.of_source(source?)
     }
 
-    /// The warnings, each with what to do about it.
+    /// The warnings with their hints.
     pub fn warnings(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
         let remedies = self.remedies.iter().map(Option::as_deref).chain(std::iter::repeat(None));
         self.warnings.iter().map(String::as_str).zip(remedies)

@@ -1,4 +1,4 @@
-//! What the server reported about itself while requests were sent.
+//! Figures from the server's metrics while requests were sent.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,13 +9,13 @@ pub struct ServerSummary {
     pub software: String,
     /// The address of its metrics, without secrets.
     pub metrics_url: String,
-    /// Requests it worked on.
+    /// Requests running.
     pub running: Option<GaugeSummary>,
-    /// Requests that waited to be started.
+    /// Requests waiting to be started.
     pub waiting: Option<GaugeSummary>,
     /// The highest share of its KV cache in use, in percent.
     pub kv_cache_max_pct: Option<f64>,
-    /// Prompt tokens, as the server counts them. llama.cpp leaves out those it found in its cache.
+    /// Prompt tokens by the server's count. llama.cpp does not count tokens found in its cache.
     pub prompt_tokens: Option<u64>,
     /// Tokens it generated.
     pub generation_tokens: Option<u64>,

@@ -1,34 +1,34 @@
-//! The state of an idle machine, and the wait for it between two runs.
+//! The idle state of a machine, and the cooldown to it between two runs.
 
 use std::collections::BTreeMap;
 
 use ergometer_telemetry::DeviceId;
 use serde::{Deserialize, Serialize};
 
-/// How far above what it was a temperature may be. Drivers tell whole degrees.
+/// The tolerance of temperatures, in degrees. Drivers report whole degrees.
 const DEGREES: f64 = 2.0;
 
-/// How far above what it was power may be: this share of it, or so many watts, whichever is more.
+/// The tolerance of power: this share or this many watts, whichever is more.
 const SHARE: f64 = 0.05;
 const WATTS: f64 = 2.0;
 
-/// A machine as it is when nothing is asked of it.
+/// The state of an idle machine.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Rest {
-    /// The temperature of each device that has one, in degrees Celsius.
+pub struct IdleState {
+    /// The temperature of each device that reports one, in degrees Celsius.
     pub temperature_c: BTreeMap<DeviceId, f64>,
-    /// The power of all devices that count, in watts.
+    /// The power of the counted devices, in watts.
     pub power_w: Option<f64>,
 }
 
-impl Rest {
-    /// Whether nothing tells.
+impl IdleState {
+    /// Whether no sensor reported a value.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         self.temperature_c.is_empty() && self.power_w.is_none()
     }
 
-    /// Whether the machine is like this again. Cooler is as good; what does not tell any more is not.
+    /// Whether the machine is back in this state. It may be cooler, but every value of this state must be known again.
     #[must_use]
     pub fn is_back(&self, now: &Self) -> bool {
         let is_cool = |(device, then): (&DeviceId, &f64)| {
@@ -39,26 +39,26 @@ impl Rest {
     }
 }
 
-/// How a wait ended.
+/// How a cooldown ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Cooling {
-    /// The machine is as it was.
+pub enum CooldownOutcome {
+    /// The machine is back in its idle state.
     Reached,
-    /// It was not, and the time for it was over.
+    /// The time limit was reached.
     GivenUp,
     /// The user stopped it.
     Interrupted,
 }
 
-/// A wait that has ended.
+/// A cooldown that has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CooledDown {
-    /// How.
-    pub ended: Cooling,
-    /// After how many seconds.
+pub struct Cooldown {
+    /// How it ended.
+    pub ended: CooldownOutcome,
+    /// How long it took, in seconds.
     pub after_s: f64,
-    /// What the machine was like then.
+    /// The state of the machine at its end.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: IdleState,
 }

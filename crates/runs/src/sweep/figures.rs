@@ -1,6 +1,6 @@
 //! The figures by which the points of a sweep are compared, from the summaries of their runs.
 //!
-//! The metrics are those of the table in [`metrics`], named by their keys. A figure that a summary lacks is absent.
+//! The metrics are those of the table in [`metrics`], by their keys. A metric that a summary lacks is absent.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use super::Spread;
 use crate::metrics::{self, Metric};
 use crate::{EnergySource, Summary};
 
-/// Figures of one point, each over its repeats.
+/// The figures of one point, each over its repeats.
 pub type Figures = BTreeMap<String, Spread>;
 
-/// What one run came to.
+/// The figures of one run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RunFigures {
-    /// Where its joules come from.
+    /// The energy source.
     pub energy: Option<EnergySource>,
-    /// Whether the sender, not the server, was what kept requests back; `None` where that was not looked at.
+    /// Whether the client was a limit; `None` if that was not checked.
     pub client_limited: Option<bool>,
-    /// Its figures by their names.
+    /// The figures by key.
     pub values: BTreeMap<String, f64>,
 }
 
@@ -34,20 +34,19 @@ impl RunFigures {
         Self { energy: summary.energy_source(), client_limited, values: values.collect() }
     }
 
-    /// Each figure over these runs. Joules of runs in which they were modelled are left out where they were measured in
-    /// another.
+    /// Computes each figure over these runs. If some runs have measured energy, the energy of the others is left out.
     #[must_use]
     pub fn over(runs: &[&Self]) -> Figures {
         let best = Self::source(runs);
         let spread = |metric: &Metric| {
             let counted = runs.iter().filter(|run| !metric.needs_energy() || run.energy == best);
             let values = counted.filter_map(|run| run.values.get(metric.key).copied());
-            Spread::of(&values.collect::<Vec<f64>>())
+            Spread::new(&values.collect::<Vec<f64>>())
         };
         metrics::in_sweeps().filter_map(|metric| Some((metric.key.to_owned(), spread(metric)?))).collect()
     }
 
-    /// Where the joules of these runs come from: measured, where any were.
+    /// The energy source of these runs: measured, if any of them is.
     #[must_use]
     pub fn source(runs: &[&Self]) -> Option<EnergySource> {
         let sources: Vec<EnergySource> = runs.iter().filter_map(|run| run.energy).collect();
@@ -75,12 +74,12 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_those_of_the_load_and_else_of_the_run() {
+    fn figures_come_from_the_load_or_else_from_the_run() {
         let mut summary = summary();
         let run = RunFigures::from_summary(&testing::summary(summary.clone()));
         let value = |run: &RunFigures, name: &str| run.values.get(name).copied();
         assert_eq!((value(&run, "requests_per_second"), value(&run, "ttft_p50_ms")), (Some(3.0), Some(21.0)));
-        assert_eq!((value(&run, "ttft_p99_ms"), value(&run, "itl_p50_ms")), (None, None), "absent is absent");
+        assert_eq!((value(&run, "ttft_p99_ms"), value(&run, "itl_p50_ms")), (None, None), "absent values stay absent");
         assert_eq!((value(&run, "failed"), value(&run, "completed")), (Some(3.0), Some(9.0)));
         assert_eq!((run.energy, value(&run, "gross_j_per_query")), (Some(EnergySource::Modelled), Some(20.0)));
         assert_eq!(run.client_limited, None);
@@ -94,12 +93,12 @@ mod tests {
         assert_eq!(value(&run, "goodput_requests_per_second"), Some(1.5));
         assert_eq!(value(&run, "steady_output_tokens_per_second"), Some(130.0));
         assert_eq!((run.energy, value(&run, "mean_power_w")), (Some(EnergySource::Measured), Some(70.0)));
-        assert_eq!(value(&run, "gross_j_per_output_token"), None, "modelled joules do not stand in for measured ones");
+        assert_eq!(value(&run, "gross_j_per_output_token"), None, "modelled joules do not replace measured joules");
         assert_eq!(run.client_limited, Some(true));
     }
 
     #[test]
-    fn a_figure_is_over_the_runs_that_have_it() {
+    fn a_figure_covers_the_runs_that_have_it() {
         let one = RunFigures::from_summary(&testing::summary(summary()));
         let mut two = one.clone();
         two.values.insert(String::from("ttft_p50_ms"), 23.0);
@@ -111,7 +110,11 @@ mod tests {
         two.energy = Some(EnergySource::Measured);
         two.values.insert(String::from("mean_power_w"), 90.0);
         let figures = RunFigures::over(&[&one, &two]);
-        assert_eq!((figures["mean_power_w"].mean, figures["mean_power_w"].n), (90.0, 1), "measured and modelled apart");
+        assert_eq!(
+            (figures["mean_power_w"].mean, figures["mean_power_w"].n),
+            (90.0, 1),
+            "measured and modelled are not mixed"
+        );
         assert_eq!(figures["requests_per_second"].n, 2);
     }
 }

@@ -1,6 +1,6 @@
-//! `sweep.json`: the points of a sweep, how far each run is, and the figures of each point.
+//! `sweep.json`: the points of a sweep, the state of each run, and the figures of each point.
 //!
-//! The file is derived from the summaries of the runs and written again after each; where the two differ, the runs are
+//! The file is derived from the summaries of the runs and rewritten after each run. If they differ, the summaries are
 //! right.
 
 mod cooldown;
@@ -15,7 +15,7 @@ use ergometer_clients::ModelFacts;
 use ergometer_diagnostics::{Diagnostic, Hint, hint, option};
 use serde::{Deserialize, Serialize};
 
-pub use cooldown::{CooledDown, Cooling, Rest};
+pub use cooldown::{Cooldown, CooldownOutcome, IdleState};
 pub use figures::{Figures, RunFigures};
 pub use plan::{check, label, run_name};
 pub use spread::Spread;
@@ -33,13 +33,13 @@ pub const SWEEP_FILE: &str = "sweep.json";
 /// The version of `sweep.json` that is written, and the latest that is read.
 pub const SWEEP_VERSION: u32 = 1;
 
-/// Why points do not make a sweep.
+/// Why a list of points is not a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum PlanError {
     #[error("a sweep needs at least one point")]
     NoPoint,
-    #[error("{one} and {other} are on different axes")]
+    #[error("a sweep varies the concurrency or the rate, not both: {one}, {other}")]
     TwoAxes { one: String, other: String },
     #[error("{point} is given twice")]
     Twice { point: String },
@@ -55,7 +55,7 @@ impl Diagnostic for PlanError {
     }
 }
 
-/// What must stay the same for points to be comparable.
+/// The properties that must stay the same for points to be comparable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "named as in the summary of a run")]
 pub struct Identity {
@@ -66,44 +66,44 @@ pub struct Identity {
     pub dataset_fingerprint: String,
 }
 
-/// A sweep, as `sweep.json` has it.
+/// The content of `sweep.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
     /// The version of the format.
     pub format_version: u32,
     /// The version of Ergometer that started the sweep.
     pub ergometer: String,
-    /// When this was written, in seconds since the epoch.
+    /// When the file was written, in seconds since the epoch.
     pub generated_at: f64,
-    /// What differs between the points.
+    /// The quantity that differs between the points.
     pub axis: Axis,
-    /// Whether every run is whole.
+    /// Whether every run is complete.
     pub complete: bool,
-    /// What does not.
+    /// The properties that all points share.
     #[serde(flatten)]
     pub identity: Identity,
-    /// How often each point is done.
+    /// The number of runs of each point.
     pub repeats: u32,
-    /// How long it is waited between runs at most, in seconds.
+    /// The longest cooldown before a run, in seconds.
     pub cooldown_s: f64,
-    /// What the machine was like before the first run, where it is waited for.
-    pub rest: Option<Rest>,
-    /// The points, in the order they were asked for.
+    /// The state of the machine before the first run, if there are cooldowns.
+    pub rest: Option<IdleState>,
+    /// The points, in the order of the command line.
     pub points: Vec<Point>,
-    /// What all runs have in common, without its secrets; the schedule is the first point's.
+    /// The configuration of all runs, without secrets; its schedule is that of the first point.
     pub config: RunConfig,
 }
 
-/// One load.
+/// One load of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// When requests are sent.
     pub schedule: Schedule,
-    /// Where the joules come from.
+    /// The energy source.
     pub energy: Option<EnergySource>,
-    /// In how many runs the sender, not the server, kept requests back; `None` where that was not looked at.
+    /// In how many runs the client was a limit; `None` if that was not checked.
     pub client_limited: Option<usize>,
-    /// What its complete runs came to; where none is, what is there.
+    /// The figures over its complete runs, or over all runs if none is complete.
     pub figures: Figures,
     /// Its runs, in order.
     pub runs: Vec<SweepRun>,
@@ -112,17 +112,17 @@ pub struct Point {
 /// A run of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SweepRun {
-    /// Its folder, in that of the sweep.
+    /// Its folder, relative to that of the sweep.
     pub folder: String,
-    /// Which one of its point, from 1.
+    /// The number of the repeat, from 1.
     pub repeat: u32,
-    /// Whether every query that was asked for has its record.
+    /// Whether every query of the run has its record.
     pub complete: bool,
-    /// Why it ended; `None` where it was not made, or was killed.
+    /// Why it ended; `None` if it has not run, or was killed.
     pub closing: Option<Closing>,
-    /// The wait before it.
-    pub cooldown: Option<CooledDown>,
-    /// What it came to; `None` where it was not made.
+    /// The cooldown before it.
+    pub cooldown: Option<Cooldown>,
+    /// Its figures; `None` if it has not run.
     #[serde(flatten)]
     pub figures: Option<RunFigures>,
 }
@@ -136,7 +136,7 @@ impl Identity {
 }
 
 impl Sweep {
-    /// A sweep of which nothing has run. The configuration is stored as it is: pass it without its secrets.
+    /// Creates a sweep without runs. The configuration is stored unchanged: remove its secrets first.
     pub fn new(
         config: RunConfig,
         schedules: &[Schedule],
@@ -175,13 +175,13 @@ impl Sweep {
         })
     }
 
-    /// Whether a folder has a sweep.
+    /// Whether a folder is a sweep.
     #[must_use]
     pub fn is_in(folder: &Path) -> bool {
         folder.join(SWEEP_FILE).is_file()
     }
 
-    /// Reads `sweep.json` from a folder and checks that its runs are those of its points.
+    /// Reads `sweep.json` from a folder and checks that its runs match its points.
     pub fn read(folder: &Path) -> Result<Self, ReadError> {
         let path = folder.join(SWEEP_FILE);
         let value = read_versioned(&path, SWEEP_VERSION)?;
@@ -198,18 +198,18 @@ impl Sweep {
         Ok(sweep)
     }
 
-    /// Writes `sweep.json` into a folder, whole or not at all.
+    /// Writes `sweep.json` into a folder, atomically.
     pub fn write(&mut self, folder: &Path) -> Result<(), StoreError> {
         self.generated_at = now();
         write_json(&folder.join(SWEEP_FILE), self)
     }
 
-    /// The order in which runs are made, as indices of points and of runs in them: round by round.
+    /// The order in which runs are made, as indices of points and runs: one repeat of every point after the other.
     pub fn order(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
         plan::order(self.points.len(), self.repeats as usize)
     }
 
-    /// Takes over the figures of a run from its summary.
+    /// Stores the figures of a run from its summary.
     pub fn take(&mut self, (point, run): (usize, usize), summary: &Summary) {
         let run = &mut self.points[point].runs[run];
         run.complete = summary.complete;
@@ -218,7 +218,7 @@ impl Sweep {
         self.sum_up();
     }
 
-    /// Derives the figures of every point from those of its runs.
+    /// Computes the figures of every point from its runs.
     pub fn sum_up(&mut self) {
         self.points.iter_mut().for_each(Point::sum_up);
         self.complete = self.points.iter().flat_map(|point| &point.runs).all(|run| run.complete);
@@ -226,7 +226,7 @@ impl Sweep {
 }
 
 impl Point {
-    /// Its complete runs; if none is complete, those that exist.
+    /// Its complete runs; if none is complete, all runs with figures.
     fn counted_runs(&self) -> Vec<&RunFigures> {
         let has_complete = self.runs.iter().any(|run| run.complete);
         let counted = self.runs.iter().filter(|run| run.complete || !has_complete);

@@ -1,23 +1,23 @@
-//! What the runs of a sweep are called, and in which order they are made.
+//! Names and orders the runs of a sweep.
 
 use super::PlanError;
 use crate::config::{Axis, Schedule};
 
-/// A point as people read it: `concurrency 16`, `rate 2.5`.
+/// The label of a point: `concurrency 16`, `rate 2.5`.
 #[must_use]
 pub fn label(schedule: &Schedule) -> String {
     format!("{} {}", Axis::from_schedule(schedule), Axis::value(schedule))
 }
 
-/// The folder of a run in the folder of its sweep: `concurrency_16`, `rate_2.5`, and where there are several of a point,
-/// `concurrency_16_repeat_2`. Repeats count from 1.
+/// The folder of a run inside the folder of its sweep: `concurrency_16`, `rate_2.5`, or `concurrency_16_repeat_2` if
+/// points are repeated. Repeats count from 1.
 #[must_use]
 pub fn run_name(schedule: &Schedule, repeat: u32, repeats: u32) -> String {
     let point = format!("{}_{}", Axis::from_schedule(schedule), Axis::value(schedule));
     if repeats > 1 { format!("{point}_repeat_{repeat}") } else { point }
 }
 
-/// Checks that the points are on one axis, and none is there twice.
+/// Checks that all points are on one axis and different.
 pub fn check(schedules: &[Schedule]) -> Result<Axis, PlanError> {
     let Some(first) = schedules.first() else { return Err(PlanError::NoPoint) };
     let axis = Axis::from_schedule(first);
@@ -32,8 +32,8 @@ pub fn check(schedules: &[Schedule]) -> Result<Axis, PlanError> {
     Ok(axis)
 }
 
-/// The order in which runs are made, as places of points and of runs in them: round by round, so that a machine that grows
-/// warm, or a server that grows slow, does so to all points alike.
+/// The order in which runs are made, as indices of points and of runs in them: one repeat of every point after the other,
+/// so that a machine that warms up, or a server that slows down, affects all points equally.
 pub(super) fn order(points: usize, repeats: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..repeats).flat_map(move |repeat| (0..points).map(move |point| (point, repeat)))
 }
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn repeats_go_round_by_round() {
+    fn all_points_run_once_before_the_next_repeat() {
         assert_eq!(order(2, 2).collect::<Vec<_>>(), [(0, 0), (1, 0), (0, 1), (1, 1)]);
     }
 }

@@ -26,7 +26,7 @@ fn folders_with(file: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The fields of the first that the second does not have alike.
+/// Lists the fields of `before` that `after` lacks or has with another value.
 fn lost(before: &Value, after: &Value, path: &str, found: &mut Vec<String>) {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {

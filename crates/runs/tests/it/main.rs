@@ -1,4 +1,4 @@
-//! Tests of the crate as others use it.
+//! Tests of the public interface.
 
 mod compatibility;
 mod metrics;

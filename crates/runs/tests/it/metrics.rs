@@ -1,4 +1,4 @@
-//! The table of metrics against `summary.json` itself.
+//! Compares the table of metrics with `summary.json`.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use ergometer_runs::{Summary, metrics};
 use serde_json::Value;
 
 #[test]
-fn every_metric_is_the_number_of_its_place_in_the_file() {
+fn every_metric_has_the_value_of_its_key_in_the_file() {
     let places = [
         ("accuracy", "/accuracy/rate/value", 1.0),
         ("joules_per_query", "/energy/measured/gross_j_per_query/value", 1.0),

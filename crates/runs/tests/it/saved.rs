@@ -1,4 +1,4 @@
-//! Runs as they are on disk.
+//! Reads saved runs.
 
 use std::path::{Path, PathBuf};
 
@@ -25,12 +25,14 @@ fn a_run_is_read_with_all_its_parts() {
     .unwrap();
     assert!(attempts >= 400);
     let telemetry = Telemetry::read(&run.folder, &["power_ring", "temperature"]).unwrap();
-    assert!(telemetry.of("power_ring").all(|channel| channel.unit == "W" && channel.at_ns.is_sorted()));
-    assert!(telemetry.of("temperature").next().is_some() && telemetry.of("energy").next().is_none());
+    assert!(telemetry.channels_with("power_ring").all(|channel| channel.unit == "W" && channel.at_ns.is_sorted()));
+    assert!(
+        telemetry.channels_with("temperature").next().is_some() && telemetry.channels_with("energy").next().is_none()
+    );
 }
 
 #[test]
-fn what_is_no_run_is_told() {
+fn the_error_explains_why_a_folder_is_not_a_run() {
     let empty = tempfile::tempdir().unwrap();
     let missing = empty.path().join("nothing");
     assert!(matches!(Saved::open(&missing), Err(ReadError::NotARun { .. })));

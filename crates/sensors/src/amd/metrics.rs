@@ -27,7 +27,7 @@ pub(super) struct Metrics {
     pub(super) energy: Option<u64>,
     /// How long each limiter reduced the clocks.
     pub(super) residency: Option<Residency>,
-    /// What reduces the clocks now, in bits with the same meaning on every chip.
+    /// The limiters that reduce the clocks now, in bits with the same meaning on every chip.
     pub(super) limiters: Option<u64>,
 }
 

@@ -194,7 +194,7 @@ fn without_counter(why: &NoCounter) -> Status {
     }
 }
 
-/// What the reported power of a card includes.
+/// The parts that the reported power of a card includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PowerScope {
     /// The GPU and its memory.
@@ -203,7 +203,7 @@ enum PowerScope {
     WithProcessors,
     /// Processors with graphics.
     SharedChip,
-    /// Nothing: the first die of its module reports the power of both.
+    /// The second die of a module, without power: the first die reports the power of both.
     SecondDie,
 }
 

@@ -113,11 +113,13 @@ impl Command {
             // Errors of the shell quote the command: `sh: 1: hunter2: not found`.
             let is_shell = first.trim_start().starts_with("sh:");
             let output = if is_shell && audience == Audience::Anyone {
-                "an error of the shell (hidden, because it may quote the command)".to_owned()
+                ": an error of the shell (hidden, because it may quote the command)".to_owned()
+            } else if first.is_empty() {
+                " and printed no error message".to_owned()
             } else {
-                excerpt(first)
+                format!(": {}", excerpt(first))
             };
-            return Err(SourceError::failed(format!("the command failed ({status}): {output}")));
+            return Err(SourceError::failed(format!("the command failed ({status}){output}")));
         }
         self.finder.find(&String::from_utf8_lossy(&done.stdout)).map_err(SourceError::Failed)
     }
@@ -307,7 +309,7 @@ impl CollectedOutput {
         let (sender, end) = mpsc::channel::<()>();
         let kept = Arc::clone(&bytes);
         let read = move || {
-            // Dropped when this thread ends, which is what the receiver waits for.
+            // Dropped when this thread ends. The receiver waits for that.
             let _sender = sender;
             let mut chunk = [0; 8192];
             let Some(mut pipe) = pipe else { return };
@@ -333,7 +335,7 @@ impl CollectedOutput {
     }
 
     fn await_end(&self) {
-        // Nothing is ever sent: this returns when the sender is dropped.
+        // The thread sends no value: this returns when the sender is dropped.
         let _ = self.end.recv();
     }
 

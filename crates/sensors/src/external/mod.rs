@@ -10,6 +10,7 @@ mod definition;
 mod layout;
 mod meter;
 mod output;
+mod parser;
 mod prometheus;
 mod spec;
 mod tail;
@@ -39,7 +40,7 @@ pub use self::spec::{Spec, SpecError};
 pub struct ExternalError {
     /// The sensor's id.
     pub sensor: String,
-    /// The cause, and what to do about it.
+    /// The cause, with its hint.
     pub cause: Message,
 }
 
@@ -81,7 +82,7 @@ fn open_lazily(specs: &[Spec], first_meter: u32) -> impl Iterator<Item = Result<
     })
 }
 
-/// A message that says what to do.
+/// A message with a hint.
 fn with_hint(text: impl Into<String>, hint: impl Into<Cow<'static, str>>) -> Message {
     Message::new(text).with_hint(Hint::text(hint))
 }

@@ -17,7 +17,7 @@ const SHOWN: usize = 200;
 const SEPARATORS: [char; 5] = [',', '\'', '’', '\u{a0}', '\u{202f}'];
 
 /// A number and its unit. The number must not be the end of a word: `PSU1 W` has no value. Separators are part of the
-/// match, so that the end of a number is not taken for the whole number.
+/// match, so that the end of a number is not mistaken for the whole number.
 static WITH_UNIT: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let separators = SEPARATORS.iter().collect::<String>();
     let number = format!(r"[-+]?(?:\d+(?:[.{separators}]\d+)*\.?|\.\d+)(?:[eE][-+]?\d+)?");

@@ -10,10 +10,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const LINE_LIMIT: usize = 64 * 1024;
-/// How much one read takes in. The rest is read the next time.
+/// The maximum number of bytes of one read. The rest is read the next time.
 const READ_LIMIT: u64 = 1024 * 1024;
 
-/// What happened to a file between two reads.
+/// A change of a file between two reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     None,

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_utc_unless_an_offset_says_otherwise() {
+    fn dates_are_utc_unless_they_have_an_offset() {
         // The same as `date -u -d @1794730772`.
         let second = 1_794_730_772_000_000_000;
         for text in [
@@ -169,7 +169,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn days_follow_each_other(year in 1970_i64..2200, month in 1_i64..=12) {
+        fn consecutive_days_have_consecutive_numbers(year in 1970_i64..2200, month in 1_i64..=12) {
             let last = days(year, month, length(year, month));
             let (next_year, next) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
             prop_assert_eq!(days(next_year, next, 1), last + 1);

@@ -1,8 +1,8 @@
 //! A table of the peak performance of accelerators, looked up by the name of the device.
 //!
-//! Peaks are dense (data sheets often print twice that, with sparsity), for one device, at boost clock. A device or variant
-//! that is not in the table (a laptop GPU, a slice of a GPU) has no peak, because a wrong peak would make every utilization
-//! wrong.
+//! Peaks are dense (data sheets often print twice that, with sparsity), for one device, at boost clock. A device or
+//! variant that is not in the table (a laptop GPU, a slice of a GPU) has no peak, because a wrong peak would make every
+//! utilization wrong.
 
 use super::name::DeviceName;
 
@@ -70,7 +70,8 @@ const ROWS: &[Row] = &[
     // NVIDIA H200 data sheet (SXM; NVL): 1,979 and 1,671 TFLOPS with sparsity.
     row(("H200 SXM", &["H200", "H200SXM", "H200SXM5"], None), 989.5, 67.0, 4.8),
     row(("H200 NVL", &["H200NVL"], None), 835.5, 60.0, 4.8),
-    // NVIDIA GH200 data sheet: 1,979 TFLOPS with sparsity; 96 GB of HBM3 (its name has the CPU's 480 GB) or 144 of HBM3e.
+    // NVIDIA GH200 data sheet: 1,979 TFLOPS with sparsity; 96 GB of HBM3 (its name has the CPU's 480 GB) or 144 of
+    // HBM3e.
     row(("GH200 96GB", &["GH200"], Some(480)), 989.5, 67.0, 4.0),
     row(("GH200 144GB", &["GH200"], Some(144)), 989.5, 67.0, 4.9),
     // NVIDIA H100 data sheet (SXM; PCIe; NVL, per GPU): 1,979, 1,513 and 1,671 TFLOPS with sparsity. The driver calls
@@ -99,7 +100,8 @@ const ROWS: &[Row] = &[
     row(("RTX 3090", &["RTX3090"], None), 71.0, 35.6, 0.936),
     row(("RTX 4090", &["RTX4090"], None), 165.2, 82.6, 1.008),
     row(("RTX 5090", &["RTX5090"], None), 209.5, 104.8, 1.792),
-    // AMD Instinct MI250X data sheet: the whole module. Its two dies are devices of their own, each with half of it.
+    // AMD Instinct MI250X data sheet: the whole module. Its two dies are separate devices, each with half of these
+    // values.
     row(("MI250X", &["MI250X"], None), 383.0, 47.9, 3.2768).amd(),
     // AMD Instinct MI300X and MI325X data sheets.
     row(("MI300X", &["MI300X"], None), 1307.4, 163.4, 5.3).amd(),

@@ -12,7 +12,8 @@ const LONGEST: usize = 40;
 
 /// The label of a machine: its GPUs, most common first, with their counts; without GPUs, its CPU.
 ///
-/// A GPU with only a known product line (`Quadro`) says less than the CPU, so it is used only without a CPU name.
+/// A GPU with only a known product line (`Quadro`) is less specific than the CPU, so it is used only without a CPU
+/// name.
 ///
 /// ```
 /// # use ergometer_sensors::hardware::hardware_label;
@@ -32,8 +33,8 @@ pub fn hardware_label(gpu_names: &[&str], cpu_brand: Option<&str>) -> String {
     labels.into_iter().find(|label| !label.is_empty()).unwrap_or_default()
 }
 
-/// Short names with their counts, most common first, then in order of appearance: `H200x4_A100x2`. The rarest are left out
-/// if the label would be too long.
+/// Short names with their counts, most common first, then in order of appearance: `H200x4_A100x2`. The rarest are left
+/// out if the label would be too long.
 fn count_up<'a>(devices: impl Iterator<Item = &'a DeviceName>) -> String {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for device in devices.filter(|device| !device.short.is_empty()) {

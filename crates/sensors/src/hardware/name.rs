@@ -1,7 +1,7 @@
 //! Parses the name of a device into a short name, memory size and maker.
 //!
-//! It follows rules instead of a table, so that new devices get sensible names. Words that do not identify the device are
-//! dropped: makers, memory sizes and types, core counts, clock speeds, trademarks. For the remaining words:
+//! It follows rules instead of a table, so that new devices get sensible names. Words that do not identify the device
+//! are dropped: makers, memory sizes and types, core counts, clock speeds, trademarks. For the remaining words:
 //! - the model is the first piece with a digit in it (`H200`, `i9-13900K`), a lone digit excepted (the 9 of `Ryzen 9`);
 //! - a model of digits only needs the words before it (`RTX 4090`, `EPYC 9654`); one with letters does not (`8480C`);
 //! - words after the model distinguish variants and stay (`Ti`, `PCIe`, `v4`), except `Pro`, `Max` and `Ultra`;
@@ -34,7 +34,8 @@ static REMARKS: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// Memory, by size (`80GB`, `144G`) or by type (`HBM3e`, `GDDR6X`). A number of four digits and a G is a model: `5600G`.
+/// Memory, by size (`80GB`, `144G`) or by type (`HBM3e`, `GDDR6X`). A number of four digits and a G is a model:
+/// `5600G`.
 static MEMORY: LazyLock<Regex> =
     LazyLock::new(|| compile(r"(?i)^(?:(\d+)(?:gb|gib)|(\d{1,3})g|\d+(?:mb|mib|tb|tib)|(?:hbm|g?ddr|lpddr)\d\w*)$"));
 
@@ -45,7 +46,7 @@ fn compile(pattern: &str) -> Regex {
 /// A parsed device name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct DeviceName {
-    /// The short name in ASCII capitals and digits. Empty if the name identifies nothing.
+    /// The short name in ASCII capitals and digits. Empty if no word identifies the device.
     pub(super) short: String,
     /// Whether the short name is only a product line, such as `QUADRO`.
     pub(super) is_only_brand: bool,
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_product_line_alone_is_told_from_a_device() {
+    fn a_product_line_alone_is_marked() {
         assert!(DeviceName::parse("Quadro").is_only_brand);
         assert!(DeviceName::parse("AMD Radeon(TM) Graphics").is_only_brand);
         assert!(!DeviceName::parse("NVIDIA TITAN V").is_only_brand);
@@ -161,7 +162,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_short_name_is_of_capitals_and_digits(name in ".*") {
+        fn a_short_name_has_only_capitals_and_digits(name in ".*") {
             let short = DeviceName::parse(&name).short;
             prop_assert!(short.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit()), "{}", short);
         }

@@ -12,7 +12,7 @@ use ergometer_units::Seconds;
 
 use crate::sysfs::{parse_number, read_text};
 
-/// What a channel measures, before devices are numbered.
+/// The part that a channel measures, before devices are numbered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subject {
     /// A part of a CPU socket.
@@ -202,9 +202,9 @@ fn rail_or_total(label: &str) -> Subject {
     if TOTALS.contains(&label) { Subject::Supply } else { Subject::Rail }
 }
 
-/// What a meter with this OEM text measures. On Grace, `Module` is the socket with memory and GPU, `Grace` is the
-/// socket, `CPU` the rail of the cores and `SysIO` the rail of the rest of the chip. Another text with a socket is one
-/// of its rails. Any other text is the name of a meter of the whole machine.
+/// The part that a meter with this OEM text measures. On Grace, `Module` is the socket with memory and GPU, `Grace` is
+/// the socket, `CPU` the rail of the cores and `SysIO` the rail of the rest of the chip. Another text with a socket is
+/// one of its rails. Any other text is the name of a meter of the whole machine.
 fn parse_oem_text(text: &str) -> Subject {
     let Some((part, socket)) = text.split_once(" Power Socket ") else {
         return if text.contains("Socket") { Subject::Rail } else { Subject::Supply };

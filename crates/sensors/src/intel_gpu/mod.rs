@@ -76,7 +76,7 @@ struct IntelCard {
     name: String,
 }
 
-/// What a counter includes.
+/// The part whose energy a counter includes.
 #[derive(Debug, Clone, Copy)]
 enum Extent {
     Card,

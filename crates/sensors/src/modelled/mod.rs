@@ -73,7 +73,7 @@ pub fn probe(options: &Options, sensors: &[Box<dyn Sensor>]) -> Probe {
     let device = format!("{} ({DEVICE})", model.brand());
     match ProcessorTime::open(&options.proc_root) {
         Ok(time) => {
-            let why = format!("not measured; {model}");
+            let why = format!("not measured, but modelled as {model}");
             probe.find(device, SOURCE, Status::Limited { why, fix: None });
             probe.sensors.push(Box::new(ModelledPower::new(model, time)));
         }
@@ -201,8 +201,8 @@ mod tests {
         let Status::Limited { why, .. } = finding.status else { panic!("{finding:?}") };
         assert_eq!(
             why,
-            "not measured; 70.0 W + (280.0 W - 70.0 W) x utilization: 128 of the 128 threads of a socket like \
-             EPYC 7763 (TDP 280 W, idle assumed 25 % of it)"
+            "not measured, but modelled as 70.0 W + 210.0 W x utilization, the power of 128 of the 128 threads of a \
+             socket like EPYC 7763 (TDP 280 W; idle power is assumed to be 25 % of it)"
         );
     }
 

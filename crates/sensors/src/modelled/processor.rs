@@ -195,13 +195,13 @@ impl fmt::Display for PowerModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (idle_w, tdp_w) = (self.idle().get(), self.tdp().get());
         let Family { reference, tdp_w: socket_w, threads, class, .. } = self.family;
-        write!(f, "{idle_w:.1} W + ({tdp_w:.1} W - {idle_w:.1} W) x utilization: ")?;
+        write!(f, "{idle_w:.1} W + {:.1} W x utilization, the power of ", tdp_w - idle_w)?;
         match self.visible_threads {
             Some(visible) => write!(f, "{visible} of the {threads} threads of a socket like {reference}")?,
             None => write!(f, "a whole socket like {reference}")?,
         }
         let idle_percent = class.idle_share() * 100.0;
-        write!(f, " (TDP {socket_w:.0} W, idle assumed {idle_percent:.0} % of it)")
+        write!(f, " (TDP {socket_w:.0} W; idle power is assumed to be {idle_percent:.0} % of it)")
     }
 }
 

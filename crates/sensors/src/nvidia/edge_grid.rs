@@ -109,7 +109,7 @@ enum Knowledge {
     Grid { run: StepSequence, period: Span },
 }
 
-/// The grid of a counter's steps, as far as it is known.
+/// The known part of the grid of a counter's steps.
 #[derive(Debug)]
 pub(super) struct EdgeGrid {
     base: Instant,
@@ -122,7 +122,7 @@ impl EdgeGrid {
         Self { base, knowledge: Knowledge::Nothing }
     }
 
-    /// Forgets what was learned.
+    /// Discards the learned grid.
     pub(super) const fn forget(&mut self) {
         self.knowledge = Knowledge::Nothing;
     }

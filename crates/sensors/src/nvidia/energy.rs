@@ -96,7 +96,7 @@ pub(super) struct EnergySensor {
     wait: Duration,
 }
 
-/// What the counter of a GPU includes. On a GH200 it counts the whole module, with the Grace CPU and its memory,
+/// The scope of the counter of a GPU. On a GH200 it counts the whole module, with the Grace CPU and its memory,
 /// although the power is that of the GPU.
 fn counter_scope(name: &str) -> Scope {
     if name.contains("GH200") { Scope::Module } else { Scope::Device }

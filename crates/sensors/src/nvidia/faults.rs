@@ -53,7 +53,7 @@ pub(super) fn lost(device: DeviceId) -> SensorError {
     SensorError::Lost { device, reason }
 }
 
-/// What to do about a lost GPU.
+/// The hint for a lost GPU.
 pub(super) fn lost_fix(device: DeviceId) -> String {
     format!(
         "check `nvidia-smi` and `sudo dmesg | grep -i xid`, then reset the GPU (`sudo nvidia-smi --gpu-reset -i {}`) or \

@@ -11,7 +11,7 @@ pub(super) struct Listing {
     /// The number of logical processors.
     pub(super) processors: Option<u32>,
     pub(super) processes: Vec<ListedProcess>,
-    /// What could not be read.
+    /// Values that could not be read.
     pub(super) notes: Vec<Message>,
 }
 

@@ -44,7 +44,7 @@ impl Default for Options {
     }
 }
 
-/// The processes of a machine, and what they used since the previous sample.
+/// The processes of a machine, with their CPU time and GPU use since the previous sample.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ProcessTable {
     /// The time since the previous sample.
@@ -53,14 +53,14 @@ pub struct ProcessTable {
     pub processors: Option<u32>,
     /// The processes, ordered by id.
     pub processes: Vec<Process>,
-    /// What could not be read in this sample, and what to do about it.
+    /// Values that could not be read in this sample, with hints.
     pub notes: Vec<Message>,
 }
 
 /// One process.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Process {
-    /// Its id on this machine (or in this container), or on the host if only the GPU driver knows the process. So a
+    /// Its id on this machine (or in this container), or on the host if only the GPU driver lists the process. So a
     /// table may have an id twice, once with a name or a user and once without.
     pub id: u32,
     /// Its name, as shown by `ps -o comm`. `None` if the process is not visible, for example outside this container.

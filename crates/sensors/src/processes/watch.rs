@@ -58,7 +58,7 @@ impl ProcessWatch {
         Self { source: Source::new(options), gpus: GpuWatch::new(driver), started: Instant::now(), previous: None }
     }
 
-    /// Lists the processes with what they used since the previous sample, or since the start.
+    /// Lists the processes with their CPU time and GPU use since the previous sample, or since the start.
     ///
     /// Call this on a separate thread: on Linux it takes about 20 us per process, and some milliseconds more with an
     /// NVIDIA GPU. If the driver hangs, for example after a GPU fault, this call hangs too.

@@ -76,7 +76,7 @@ const DRIVER: Option<&str> = if cfg!(all(target_os = "linux", any(target_arch = 
 /// use ergometer_sensors::rapl;
 /// let options = rapl::Options::default();
 /// let probe = rapl::probe(&options);
-/// assert!(options.driver.is_none() || !probe.findings.is_empty(), "what is missing is a finding too");
+/// assert!(options.driver.is_none() || !probe.findings.is_empty(), "a missing counter is a finding, too");
 /// ```
 #[must_use]
 pub fn probe(options: &Options) -> Probe {
@@ -125,10 +125,10 @@ fn live_sensors(opened: Vec<OpenZone>, options: &Options) -> Probe {
                 continue;
             }
             Verdict::Stuck => format!(
-                "counter{} does not move although a processor is busy (in a virtual machine, the counter may not be connected)",
+                "the counter{} does not move although a CPU is busy (in a virtual machine, it may not be connected)",
                 zone.counts.suffix()
             ),
-            Verdict::MirrorOf(label) => format!("counter is a copy of {label} and is not counted twice"),
+            Verdict::MirrorOf(label) => format!("the counter is a copy of {label} and is not counted twice"),
             Verdict::Unreadable(error) => format!("cannot read {}: {error}", zone.energy_path.display()),
         };
         probe.find(format!("CPU {}", zone.label), SOURCE, Status::Absent { why, fix: None });

@@ -17,7 +17,7 @@ pub(super) struct Powercap {
     pub(super) opened: Vec<OpenZone>,
     /// Zones that this user has no permission to read.
     pub(super) denied: Vec<Zone>,
-    /// Findings about what is missing, without sensors.
+    /// Findings about missing counters, without sensors.
     pub(super) findings: Probe,
 }
 

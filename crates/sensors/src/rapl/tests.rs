@@ -205,7 +205,7 @@ fn a_machine_without_rapl_gets_no_findings() {
 }
 
 #[test]
-fn what_is_missing_is_a_finding() {
+fn missing_zones_are_findings() {
     let tree = FakeTree::new(&[]);
     assert!(texts(&probe(&tree.options()))[0].contains("modprobe intel_rapl_msr"));
     let nowhere = Options { root: tree.root().join("nowhere"), ..tree.options() };

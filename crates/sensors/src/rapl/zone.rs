@@ -43,7 +43,7 @@ impl Counts {
     pub(super) const fn suffix(self) -> &'static str {
         match self {
             Self::Microjoules { .. } => "",
-            Self::SinceOpened { .. } => " by perf events",
+            Self::SinceOpened { .. } => " read through perf events",
         }
     }
 

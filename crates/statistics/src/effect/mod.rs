@@ -115,7 +115,7 @@ pub enum NoInterval {
 impl fmt::Display for NoInterval {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooFewBlocks => formatter.write_str("too few queries: needs at least 10 independent batches"),
+            Self::TooFewBlocks => formatter.write_str("too few queries: an interval needs at least 10 blocks"),
             Self::TooFewValues { needed } => write!(formatter, "too few queries: needs at least {needed} on each side"),
             Self::NoVariation => formatter.write_str("all queries have the same value"),
             Self::NoBaseline => formatter.write_str("the baseline is not distinguishable from zero"),

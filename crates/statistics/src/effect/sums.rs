@@ -13,7 +13,8 @@ use crate::bootstrap::PrefixSums;
 /// # use ergometer_statistics::{Change, Drawing, Pairing, sums_effect};
 /// // The second run uses 10 % more energy for every query. Queries differ by much more, which cancels.
 /// let first: Vec<(f64, f64)> = (0..50).map(|i| (1.0 + f64::from(i % 7), 1.0)).collect();
-/// let second: Vec<(f64, f64)> = first.iter().enumerate().map(|(i, q)| (q.0 * 1.1 + (i % 3) as f64 / 50.0, 1.0)).collect();
+/// let more = |(i, q): (usize, &(f64, f64))| (q.0 * 1.1 + (i % 3) as f64 / 50.0, 1.0);
+/// let second: Vec<(f64, f64)> = first.iter().enumerate().map(more).collect();
 /// let drawing = Drawing { draws: 500, seed: 0, pairing: Pairing::Paired { block: 1 } };
 /// let interval = sums_effect(&first, &second, Change::Ratio, drawing).unwrap();
 /// assert!(1.09 < interval.low && interval.high < 1.12);

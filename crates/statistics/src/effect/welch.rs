@@ -177,11 +177,11 @@ mod tests {
         assert_eq!(welch_ratio_interval(&[1.0], &[2.0, 3.0]), Err(NoInterval::OneRun));
         assert_eq!(welch_ratio_interval(&[1.0, f64::NAN], &[2.0, 3.0]), Err(NoInterval::Unusable));
         let zero = welch_ratio_interval(&[10.0, 10.1], &[0.0, 0.0]);
-        assert_eq!(zero, Err(NoInterval::NoVariation), "nothing at all, in every run");
+        assert_eq!(zero, Err(NoInterval::NoVariation), "every run is zero");
     }
 
     #[test]
-    fn one_run_says_nothing() {
+    fn a_single_run_has_no_interval() {
         assert_eq!(welch_interval(&[1.0], &[2.0, 3.0]), Err(NoInterval::OneRun));
         assert_eq!(welch_interval(&[1.0, 1.0], &[2.0, 2.0]), Err(NoInterval::NoVariation));
         assert_eq!(welch_interval(&[1.0, f64::NAN], &[2.0, 3.0]), Err(NoInterval::Unusable));

@@ -1,13 +1,13 @@
-//! Weighted least squares whose unknowns stand in the order of time, so that each row touches only neighbours.
+//! Solves weighted least-squares problems with unknowns in time order, so that each row involves only neighbours.
 //!
-//! In go sparse rows `weights · x = target ± sqrt(variance)`; out come the solution, its covariance along any
-//! direction, and the logarithm of the evidence. The normal matrix is kept as an envelope (each row from its first
-//! non-zero to the diagonal): an hour of 20 ms cells factors in a fraction of a second, and a crowded stretch costs
-//! only where it is crowded.
+//! The input is sparse rows `weights · x = target ± sqrt(variance)`. The output is the solution, its variance along any
+//! direction, and the logarithm of the evidence. The normal matrix is stored as an envelope (each row from its first
+//! non-zero to the diagonal). It factors an hour of 20 ms cells in a fraction of a second, and many unknowns in one
+//! part of the run slow down only that part.
 
 use std::ops::Range;
 
-/// The rows of a least-squares problem. Priors are rows like any other.
+/// The rows of a least-squares problem. Priors are also rows.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Rows {
     offsets: Vec<usize>,
@@ -18,22 +18,22 @@ pub(super) struct Rows {
     robust: Vec<Option<f64>>,
 }
 
-/// Degrees of freedom of the Student's t that robust rows have (Lange, Little & Taylor 1989 use 4; a driver's stamps
-/// have heavier tails).
+/// The degrees of freedom of the Student's t noise of robust rows. Lange, Little & Taylor (1989) use 4; the errors of
+/// driver timestamps have heavier tails.
 const FREEDOM: f64 = 3.0;
 
-/// The weight of a robust row whose squared residual is this many variances.
+/// The weight of a robust row. `squared` is its squared residual over its variance.
 pub(super) fn robust_weight(squared: f64) -> f64 {
     (FREEDOM + 1.0) / (FREEDOM + squared)
 }
 
 impl Rows {
-    /// Adds a row of Gaussian noise. `terms` are pairs of an unknown and its weight.
+    /// Adds a row with Gaussian noise. `terms` are pairs of an unknown and its weight.
     pub(super) fn push(&mut self, terms: impl IntoIterator<Item = (usize, f64)>, target: f64, variance: f64) {
         self.push_row(terms, target, variance, None);
     }
 
-    /// Adds a row whose noise has the tails of Student's t; `weight` is the [`robust_weight`] it has now.
+    /// Adds a row with Student's t noise. `weight` is its current [`robust_weight`].
     pub(super) fn push_robust(
         &mut self,
         terms: impl IntoIterator<Item = (usize, f64)>,
@@ -65,8 +65,8 @@ impl Rows {
         self.robust[row].unwrap_or(1.0) / self.variances[row]
     }
 
-    /// Minus twice the logarithm of the likelihood of a residual.
-    fn surprise(&self, row: usize, residual: f64) -> f64 {
+    /// Minus twice the log-likelihood of a residual.
+    fn deviance(&self, row: usize, residual: f64) -> f64 {
         let squared = residual * residual / self.variances[row];
         let tail = match self.robust[row] {
             None => squared,
@@ -87,7 +87,7 @@ impl Rows {
         self.terms(row).map(|term| self.weights[term] * solution[self.indices[term]]).sum()
     }
 
-    /// Solves for the unknowns `0..unknowns`. `None` where the rows do not determine them.
+    /// Solves for the unknowns `0..unknowns`. `None` if the rows do not determine them.
     pub(super) fn solve(&self, unknowns: usize) -> Option<Solution> {
         let mut matrix = Envelope::new(unknowns, self);
         let mut right = vec![0.0; unknowns];
@@ -107,7 +107,7 @@ impl Rows {
         matrix.forward(&mut right, 0);
         matrix.backward(&mut right);
         let misfit: f64 =
-            (0..self.len()).map(|row| self.surprise(row, self.targets[row] - self.predict(row, &right))).sum();
+            (0..self.len()).map(|row| self.deviance(row, self.targets[row] - self.predict(row, &right))).sum();
         let log_evidence = -0.5 * misfit - matrix.log_diagonal();
         Some(Solution { values: right, factor: matrix, log_evidence })
     }
@@ -118,7 +118,7 @@ impl Rows {
 pub(super) struct Solution {
     /// The unknowns.
     pub(super) values: Vec<f64>,
-    /// The logarithm of the evidence of the rows, up to a constant that only depends on their number.
+    /// The log-evidence of the rows, up to a constant that depends only on the number of rows.
     pub(super) log_evidence: f64,
     factor: Envelope,
 }
@@ -137,7 +137,7 @@ impl Solution {
             let value = (here - product) / entries[entries.len() - 1];
             column.push(value);
             variance += value * value;
-            // What a window adds past its end dies away within the reach of one row; stop when it has.
+            // Past the end of the direction the terms decay within the width of one row. Stop once they are negligible.
             let past = (row - first).saturating_sub(direction.len());
             let recent = column.len().saturating_sub(64);
             if past > 256 && column[recent..].iter().map(|v| v * v).sum::<f64>() < 1e-9 * variance {
@@ -148,7 +148,7 @@ impl Solution {
     }
 }
 
-/// A symmetric positive matrix, or its Cholesky factor: the lower triangle, each row from its first non-zero.
+/// A symmetric positive definite matrix or its Cholesky factor: the lower triangle, each row from its first non-zero.
 #[derive(Debug)]
 struct Envelope {
     first: Vec<usize>,
@@ -188,7 +188,7 @@ impl Envelope {
         &mut self.values[self.offsets[row] + column - self.first[row]]
     }
 
-    /// Factors in place into `L · Lᵀ`. `None` where the matrix is not positive.
+    /// Factors in place into `L · Lᵀ`. `None` if the matrix is not positive definite.
     fn factor(&mut self) -> Option<()> {
         for row in 0..self.len() {
             let start = self.first[row];
@@ -212,7 +212,7 @@ impl Envelope {
         Some(())
     }
 
-    /// Solves `L · y = right` in place, `right` being zero before `from`.
+    /// Solves `L · y = right` in place. `right` must be zero before `from`.
     fn forward(&self, right: &mut [f64], from: usize) {
         for row in from..self.len() {
             let entries = self.row(row);
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Gaussian elimination on the dense normal matrix: slow, and right.
+    /// Inverts the dense normal matrix by Gaussian elimination, as a reference.
     fn dense_inverse(rows: &Rows, unknowns: usize) -> Vec<Vec<f64>> {
         let mut matrix = vec![vec![0.0; 2 * unknowns]; unknowns];
         for row in 0..rows.len() {
@@ -312,14 +312,14 @@ mod tests {
     }
 
     #[test]
-    fn an_undetermined_unknown_is_none() {
+    fn solve_returns_none_for_an_undetermined_unknown() {
         let mut rows = Rows::default();
         rows.push([(0, 1.0)], 1.0, 1.0);
         assert!(rows.solve(2).is_none());
     }
 
     #[test]
-    fn the_evidence_prefers_the_noise_that_made_the_data() {
+    fn the_evidence_is_largest_for_the_variance_of_the_data() {
         let evidence = |variance: f64| {
             let mut rows = Rows::default();
             for target in [-2.0, 1.5, -0.5, 2.5, -1.5, 0.2, 1.0, -1.0] {

@@ -1,37 +1,39 @@
-//! The cells in which power is taken as constant: cut at every known edge of activity, and finer where it is long.
+//! Divides time into cells of constant power.
+//!
+//! Every known edge of activity is a cell boundary; long intervals between edges are divided further.
 
-/// A partition of a stretch of time, in seconds from a base.
+/// A partition of a time interval, in seconds from a base.
 #[derive(Debug, Clone)]
 pub(super) struct Cells {
-    /// The boundaries, one more than there are cells.
+    /// The boundaries: one more than the number of cells.
     bounds: Vec<f64>,
-    /// For each boundary between two cells, whether it is an edge of activity, where power may jump.
+    /// For each boundary between two cells: whether it is an edge of activity. Power may jump there.
     edges: Vec<bool>,
 }
 
-/// How finely time is cut.
+/// How finely time is divided.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Grading {
-    /// No cell is longer, in seconds…
+    /// The maximum length of a cell, in seconds.
     pub(super) longest: f64,
-    /// …and edges closer than this are one.
+    /// Edges closer together than this, in seconds, are merged.
     pub(super) shortest: f64,
-    /// Cells far from every edge may be this many times longer.
+    /// Cells far from all edges may be this many times longer.
     pub(super) coarse: f64,
 }
 
-/// What counts as near an edge, in seconds: far beyond any sensor's memory.
+/// Times within this distance of an edge, in seconds, are near it. It is far longer than the memory of any sensor.
 const NEAR: f64 = 2.0;
 
 impl Cells {
-    /// Cuts `start..end` at `edges` (sorted), and what lies between them evenly into cells of at most `longest`
-    /// seconds. Edges closer than `shortest` are one: no sensor tells them apart.
+    /// Divides `start..end` at `edges` (sorted), and the intervals between them evenly into cells of at most `longest`
+    /// seconds. Edges closer together than `shortest` are merged, because no sensor can resolve them.
     #[cfg(test)]
     pub(super) fn new(start: f64, end: f64, edges: &[f64], longest: f64, shortest: f64) -> Self {
         Self::graded(start, end, edges, Grading { longest, shortest, coarse: 1.0 })
     }
 
-    /// As [`new`](Self::new), with cells `coarse` times longer where every edge is far.
+    /// Like [`new`](Self::new), with cells up to `coarse` times longer far from all edges.
     pub(super) fn graded(start: f64, end: f64, edges: &[f64], grading: Grading) -> Self {
         let Grading { longest, shortest, coarse } = grading;
         let mut cuts = vec![start];
@@ -90,17 +92,17 @@ impl Cells {
         f64::midpoint(self.start(cell), self.end(cell))
     }
 
-    /// Whether power may jump between `cell` and the next.
+    /// Whether power may jump between `cell` and the next cell.
     pub(super) fn jumps_after(&self, cell: usize) -> bool {
         self.edges[cell]
     }
 
-    /// The cell in which `at` lies; the first or last for a time outside.
+    /// The cell that contains `at`. Times outside map to the first or the last cell.
     pub(super) fn containing(&self, at: f64) -> usize {
         self.bounds.partition_point(|&bound| bound <= at).saturating_sub(1).min(self.len() - 1)
     }
 
-    /// The first cell that `from..to` touches and the seconds it has in each from there on.
+    /// The first cell that overlaps `from..to`, and the seconds of overlap with it and each following cell.
     pub(super) fn overlaps(&self, from: f64, to: f64) -> (usize, Vec<f64>) {
         let (first, last) = (self.containing(from), self.containing(to));
         let seconds = (first..=last).map(|cell| (self.end(cell).min(to) - self.start(cell).max(from)).max(0.0));
@@ -117,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_are_cut_at_edges_and_never_longer_than_asked() {
+    fn cells_end_at_edges_and_are_at_most_the_maximum_length() {
         let cells = Cells::new(0.0, 1.0, &[0.3, 0.3001, 0.7], 0.1, 0.001);
         assert!((0..cells.len()).all(|cell| cells.end(cell) - cells.start(cell) <= 0.1 + 1e-12));
         let jumps: Vec<f64> =

@@ -58,12 +58,12 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooShort { resolution } => {
-                write!(f, "shorter than the sensor resolves ({:.1} ms)", resolution.as_millis())
+                write!(f, "shorter than the sensor can resolve ({:.1} ms)", resolution.as_millis())
             }
             Self::CounterReset => f.write_str("the energy counter was reset inside the window"),
-            Self::ImpossibleStep => f.write_str("an impossible step of the energy counter was refused"),
-            Self::Gap(silent) => write!(f, "the sensor was silent for {:.2} s", silent.get()),
-            Self::Incomplete(device) => write!(f, "without {device}, which has no data there"),
+            Self::ImpossibleStep => f.write_str("an impossible step of the energy counter was rejected"),
+            Self::Gap(gap) => write!(f, "the sensor had no readings for {:.2} s", gap.get()),
+            Self::Incomplete(device) => write!(f, "{device} is not included: it has no data in the window"),
         }
     }
 }
@@ -84,7 +84,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// From the energy and half the width of its interval.
+    /// Creates an estimate from the energy and half the width of its interval.
     pub(super) fn new(joules: Joules, margin: Joules, method: Method) -> Self {
         let low = (joules - margin).max(Joules::ZERO);
         Self { joules, low, high: joules + margin, method, notes: Vec::new() }
@@ -139,15 +139,15 @@ pub struct WindowEnergy {
     pub window: Window,
     /// The sum over the disjoint scopes of the measured devices.
     pub measured: Result<Estimate, EnergyError>,
-    /// The sum over the modelled devices, where there are any.
+    /// The sum over the modelled devices, if there are any.
     pub modelled: Option<Estimate>,
     /// Each device and scope.
     pub devices: Vec<DeviceEnergy>,
 }
 
 impl WindowEnergy {
-    /// What counts: what is measured, and what is modelled only where nothing measures. A sensor that has no data of the
-    /// window is an error: the model of another device is no answer in its place.
+    /// The measured energy, or the modelled energy if there is no sensor. A sensor without data for the window is an
+    /// error, because the model of another device cannot replace it.
     pub fn counted(&self) -> Result<&Estimate, EnergyError> {
         match (&self.measured, &self.modelled) {
             (Ok(measured), _) => Ok(measured),
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_stands_in_only_where_nothing_measures() {
+    fn modelled_energy_counts_only_without_a_sensor() {
         let at = Timestamp::from_nanos_since_epoch;
         let window = Window::new(at(0), at(1_000_000_000)).unwrap();
         let estimate = |joules, method| Estimate::new(Joules::new(joules), Joules::new(1.0), method);

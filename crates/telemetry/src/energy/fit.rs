@@ -1,21 +1,21 @@
-//! The sensors' constants, fitted to what they showed: by a compass search for the largest evidence, with outliers
-//! weighed down between the rounds.
+//! Fits the parameters of the sensors to their readings: a compass search maximizes the evidence, and outliers get
+//! smaller weights between rounds.
 
 use super::cells::{Cells, Grading};
-use super::jumps::Knowledge;
+use super::jumps::EdgeCoverage;
 use super::model::{Model, Parameters, Shape};
 use super::observations::{Observations, PowerKind, upper_median};
 
-/// The most samples the constants are fitted on; more would only cost time. Two minutes of an H200's ring.
+/// The maximum number of samples to fit: two minutes of an H200's ring. More samples take longer and do not help.
 const MOST_SAMPLES: usize = 6000;
 
-/// The most cells the samples may be spread over: there may be days between them.
+/// The maximum number of cells; samples may be days apart.
 const MOST_CELLS: f64 = 20_000.0;
 
-/// Rounds of the search; on the recordings the constants stand still after about ten.
+/// The number of search rounds. On the recordings the parameters converge after about ten.
 const ROUNDS: usize = 12;
 
-/// The length of cells: at most `longest`, and edges closer than `shortest` are one.
+/// The size of cells in seconds: at most `longest`; edges closer together than `shortest` are merged.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CellSize {
     pub(super) longest: f64,
@@ -23,7 +23,7 @@ pub(super) struct CellSize {
 }
 
 impl CellSize {
-    /// One sample of the finest sensor; a twentieth of it is as well as an edge can be placed.
+    /// One period of the finest sensor. Edges can be located to a twentieth of it.
     pub(super) fn for_observations(observations: &Observations) -> Self {
         let power = observations.power.as_ref().map(|power| power.period);
         let counter = observations.counter.as_ref().map(|counter| counter.period);
@@ -31,84 +31,86 @@ impl CellSize {
         Self { longest, shortest: longest / 20.0 }
     }
 
-    /// For this many edges a second. Where there are more than two in a cell no sensor tells them apart, and cutting
-    /// at each (500 a second with 512 requests in flight) costs the square of their number: a quarter is as fine as it gets.
+    /// The cell size for this many edges per second. No sensor resolves more than two edges per cell, and the cost of
+    /// dividing at each edge (500 per second with 512 concurrent requests) grows with the square of their number: then
+    /// edges closer together than a quarter of a cell are merged.
     pub(super) fn for_edges(self, per_second: f64) -> Self {
         let is_crowded = per_second * self.longest > 2.0;
         Self { shortest: if is_crowded { self.longest / 4.0 } else { self.shortest }, ..self }
     }
 }
 
-/// Fits the constants on the liveliest stretch of the observations.
+/// Fits the parameters to the part of the observations with the most changes of power.
 pub(super) fn fit(
     observations: &Observations,
     edges: &[f64],
     size: CellSize,
-    knowledge: Knowledge,
+    coverage: EdgeCoverage,
 ) -> Option<Parameters> {
-    let (from, to) = liveliest(observations)?;
+    let (from, to) = most_active_interval(observations)?;
     let part = observations.within(from, to);
-    let search = |parameters: Parameters, free: Free| {
+    let search = |parameters: Parameters, free: FreeParameters| {
         let coarse = ((to - from) / (size.longest * MOST_CELLS)).max(1.0);
         let grading = Grading { longest: size.longest, shortest: size.shortest, coarse };
         let cells = Cells::graded(from - 0.2, to + 0.2, edges, grading);
         let mut search = Search { model: Model::new(part.clone(), cells), parameters, free };
         search.run().map(|evidence| (evidence, search.parameters))
     };
-    let found = match usual(&part) {
-        Some(parameters) if knowledge == Knowledge::Little => search(parameters, Free::Noise),
+    let found = match usual_parameters(&part) {
+        Some(parameters) if coverage == EdgeCoverage::Insufficient => search(parameters, FreeParameters::Noise),
         _ => {
-            let found =
-                starts(&part).iter().filter_map(|&(shape, periods)| search(start(&part, shape, periods), Free::All));
+            let found = starting_points(&part).iter().filter_map(|&(shape, periods)| {
+                search(starting_parameters(&part, shape, periods), FreeParameters::All)
+            });
             found.max_by(|a, b| a.0.total_cmp(&b.0))
         }
     };
     found.map(|(_, parameters)| parameters)
 }
 
-/// Which constants are fitted.
+/// The parameters to fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Free {
-    /// All of them.
+enum FreeParameters {
+    /// All parameters.
     All,
-    /// Those of the noise; memory and lags are as usual for the sensor's kind.
+    /// The noise parameters; memory and lags have the usual values of the sensor's kind.
     Noise,
 }
 
-/// The constants a sensor of this kind usually has; `None` where there is no power sensor.
-fn usual(observations: &Observations) -> Option<Parameters> {
+/// The usual parameters of this kind of sensor; `None` without a power sensor.
+fn usual_parameters(observations: &Observations) -> Option<Parameters> {
     let power = observations.power.as_ref()?;
     let low_pass = if observations.counter.is_some() { Shape::LowPassBoth } else { Shape::LowPassPower };
     let (shape, memory, lag) = match power.kind {
         // An H200's ring: 13 ms of memory and 3.4 ms of lag in samples of 20 ms.
         PowerKind::Ring if power.period < 0.05 => (low_pass, 0.65 * power.period, 0.17 * power.period),
-        // A quarter of the time is seen on A100 and H100.
+        // A100 and H100 average over a quarter of the period.
         PowerKind::Ring | PowerKind::Instant => (Shape::BoxcarPower, 0.25 * power.period, 0.0),
         PowerKind::Average => (Shape::BoxcarPower, 1.0, 0.0),
     };
-    Some(Parameters { memory, power_lag: lag, ..start(observations, shape, 0.0) })
+    Some(Parameters { memory, power_lag: lag, ..starting_parameters(observations, shape, 0.0) })
 }
 
-/// The shapes to try and the memory to start each from, in periods: a search for a memory ends in the nearest valley.
-fn starts(observations: &Observations) -> &'static [(Shape, f64)] {
+/// The shapes to try, each with the memory to start from, in periods: the search finds only the nearest optimum.
+fn starting_points(observations: &Observations) -> &'static [(Shape, f64)] {
     const BOTH: [(Shape, f64); 4] = [
         (Shape::LowPassBoth, 0.5),
         (Shape::LowPassPower, 0.5),
         (Shape::BoxcarPower, 1.0),
-        // A counter that sums the means of a power sensor is blind where they are; an A100 sees a quarter of a period.
+        // A counter that sums the means of a power sensor misses what they miss; an A100 covers a quarter of a period.
         (Shape::BoxcarBoth, 0.25),
     ];
     match (&observations.power, &observations.counter) {
         (Some(_), Some(_)) if is_in_step(observations) => &BOTH,
         (Some(_), Some(_)) => &BOTH[..3],
-        // Without a counter it can be an average over a second, ten of its periods: NVML's power since Ampere.
+        // Without a counter it may be an average over a second, ten periods: NVML's power since Ampere.
         (Some(_), None) => &[(Shape::LowPassPower, 0.5), (Shape::BoxcarPower, 1.0), (Shape::BoxcarPower, 10.0)],
         (None, Some(_)) => &[(Shape::Instant, 0.0)],
         (None, None) => &[],
     }
 }
 
-/// Whether counter and power sensor move equally often, to a tenth.
+/// Whether the periods of the counter and the power sensor are equal within 10 %.
 fn is_in_step(observations: &Observations) -> bool {
     match (&observations.power, &observations.counter) {
         (Some(power), Some(counter)) => (power.period / counter.period - 1.0).abs() < 0.1,
@@ -116,8 +118,8 @@ fn is_in_step(observations: &Observations) -> bool {
     }
 }
 
-/// The whole where it is short, else the stretch of [`MOST_SAMPLES`] in which power moved most.
-fn liveliest(observations: &Observations) -> Option<(f64, f64)> {
+/// The interval of [`MOST_SAMPLES`] in which power changed most, or all of it if there are fewer samples.
+fn most_active_interval(observations: &Observations) -> Option<(f64, f64)> {
     let span = observations.span()?;
     let times_and_watts: Vec<(f64, f64)> = match (&observations.power, &observations.counter) {
         (Some(power), _) => power.stamps.iter().copied().zip(power.watts.iter().copied()).collect(),
@@ -140,7 +142,7 @@ fn liveliest(observations: &Observations) -> Option<(f64, f64)> {
     Some((times_and_watts[start].0, times_and_watts[end].0))
 }
 
-fn start(observations: &Observations, shape: Shape, periods: f64) -> Parameters {
+fn starting_parameters(observations: &Observations, shape: Shape, periods: f64) -> Parameters {
     let period = CellSize::for_observations(observations).longest;
     let counter_period = observations.counter.as_ref().map_or(period, |counter| counter.period.min(LONGEST_STEP));
     let watts = observations.watts();
@@ -160,20 +162,20 @@ fn start(observations: &Observations, shape: Shape, periods: f64) -> Parameters 
     }
 }
 
-/// The longest time between two steps of a counter, in seconds, as far as is known: NVML's.
+/// The longest known period of a counter, in seconds: NVML's.
 const LONGEST_STEP: f64 = 0.1;
 
-/// A compass search: each constant is tried a step up and a step down, and steps halve when nothing helps.
+/// A compass search: it tries each parameter a step up and a step down, and halves the step if neither helps.
 struct Search {
     model: Model,
     parameters: Parameters,
-    free: Free,
+    free: FreeParameters,
 }
 
-/// One constant: how to move it by a number of its steps, within its bounds.
+/// Changes one parameter by a number of steps, within its bounds.
 type Move = fn(&Parameters, f64, Scale) -> Parameters;
 
-/// The periods the bounds and steps are measured in.
+/// The sensor periods in seconds; bounds and step sizes are multiples of them.
 #[derive(Clone, Copy)]
 struct Scale {
     power: f64,
@@ -189,7 +191,7 @@ const RESPONSE_MOVES: [Move; 3] = [
         power_lag: (p.power_lag + 0.15 * by * scale.power).clamp(-scale.power, 10.0 * scale.power),
         ..*p
     },
-    // A longer memory and a shorter lag look alike: a step along the valley.
+    // A longer memory with a shorter lag gives similar samples, so this moves both at once.
     |p, by, scale| Parameters {
         memory: (p.memory + 0.1 * by * scale.power).clamp(0.02 * scale.power, 60.0 * scale.power),
         power_lag: (p.power_lag - 0.1 * by * scale.power).clamp(-scale.power, 10.0 * scale.power),
@@ -201,8 +203,8 @@ const COUNTER_LAG: Move = |p, by, scale| Parameters {
     counter_lag: (p.counter_lag + 0.03 * by * scale.counter).clamp(-0.1 * scale.counter, 0.5 * scale.counter),
     ..*p
 };
-// Power samples err alike for seconds, and a counter of which few steps were read would be blamed for it: what its
-// clock scatters by is bounded.
+// Errors of power samples are correlated over seconds. With few counter steps the fit would attribute them to the
+// counter, so the jitter of its clock is bounded.
 const COUNTER_JITTER: Move = |p, by, scale| Parameters {
     counter_jitter: (p.counter_jitter * (0.5 * by).exp()).clamp(1e-4 * scale.counter, 0.02 * scale.counter),
     ..*p
@@ -210,7 +212,7 @@ const COUNTER_JITTER: Move = |p, by, scale| Parameters {
 const WANDER: Move = |p, by, _| Parameters { wander: (p.wander * by.exp()).max(1e-9), ..*p };
 const GAIN: Move = |p, by, _| Parameters { gain: (p.gain + 0.002 * by).clamp(0.9, 1.1), ..*p };
 
-/// The prior on the gain: two sensors of one board agree within a percent.
+/// The standard deviation of the prior of the gain: two sensors of one board agree within a percent.
 const GAIN_SPREAD: f64 = 0.01;
 
 impl Search {
@@ -219,7 +221,7 @@ impl Search {
         let (has_power, has_counter) = (observations.power.is_some(), observations.counter.is_some());
         let scale = Scale {
             power: CellSize::for_observations(observations).longest,
-            // A counter of which few steps were read is no later than one of which all were.
+            // The lag of a counter does not depend on how many of its steps were read.
             counter: observations.counter.as_ref().map_or(0.1, |counter| counter.period.min(LONGEST_STEP)),
         };
         let mut moves: Vec<Move> = vec![WANDER];
@@ -232,12 +234,12 @@ impl Search {
         if has_power && has_counter {
             moves.push(GAIN);
         }
-        if self.free == Free::All && has_power {
+        if self.free == FreeParameters::All && has_power {
             moves.extend(RESPONSE_MOVES);
         }
-        // Steps far apart tell how much, not when: their lag is left at what it usually is, nothing.
+        // Counter steps that are far apart do not determine the lag, so it stays at its usual value, zero.
         let is_dense = observations.counter.as_ref().is_some_and(|counter| counter.period < 2.0 * LONGEST_STEP);
-        if self.free == Free::All && is_dense {
+        if self.free == FreeParameters::All && is_dense {
             moves.push(COUNTER_LAG);
         }
         let mut steps: Vec<f64> = vec![1.0; moves.len()];

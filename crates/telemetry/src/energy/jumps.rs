@@ -1,38 +1,40 @@
-//! Where power jumped, and whether that was foretold: jumps at known edges tell a sensor's memory, and a jump nobody
-//! foretold must be allowed for, or its energy is looked for in the nearest window that may jump.
+//! Finds jumps of power and compares them with the known edges of activity.
+//!
+//! Jumps at known edges determine the memory of a sensor. Other jumps become edges as well; without them the estimator
+//! would move their energy to the nearest known edge.
 
 use super::observations::{Observations, PowerSamples};
 
-/// Whether the known edges tell how a sensor behaves.
+/// Whether the known edges suffice to fit the memory and lag of a sensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Knowledge {
-    /// Most jumps come at known edges, and enough of them.
-    Enough,
-    /// There are too few, or most jumps come from elsewhere: a short memory that sees every unknown jump as it is
-    /// would explain the samples better than the true one.
-    Little,
+pub(super) enum EdgeCoverage {
+    /// Most jumps are at known edges, and there are enough of them.
+    Sufficient,
+    /// There are too few known edges, or most jumps are elsewhere. A fit would then prefer a memory that is too short,
+    /// because it explains the unknown jumps.
+    Insufficient,
 }
 
-/// A change of power by this share of its range, from one sample to the next but one, is a jump. A memory of a fifth
-/// of a second and longer shows none: its samples move by less.
+/// A change of power over three samples by this share of its range is a jump. A sensor with a memory of a fifth of a
+/// second or longer shows none, because its samples change less.
 const JUMP: f64 = 0.35;
 
-/// A jump that nobody foretold is allowed for from this share on.
-const SURPRISE: f64 = 0.15;
+/// An unexplained jump of at least this share of the range becomes an edge.
+const UNEXPLAINED_JUMP: f64 = 0.15;
 
-/// The fewest known jumps that tell a sensor's memory.
-const FEWEST_JUMPS: usize = 6;
+/// The minimum number of jumps at known edges to fit the memory of a sensor.
+const MIN_JUMPS: usize = 6;
 
-/// More known edges than this in one period of the sensor: some edge is near every jump, and tells nothing.
+/// With more known edges than this per period of the sensor, every jump is near some edge by chance.
 const CROWDED: f64 = 0.5;
 
-/// What the known edges (in order) are worth.
-pub(super) fn knowledge(observations: &Observations, edges: &[f64]) -> Knowledge {
-    let Some(power) = &observations.power else { return Knowledge::Enough };
+/// Whether the known edges (sorted) suffice to fit the sensor.
+pub(super) fn edge_coverage(observations: &Observations, edges: &[f64]) -> EdgeCoverage {
+    let Some(power) = &observations.power else { return EdgeCoverage::Sufficient };
     let (mut jumps, mut known, mut used) = (0_usize, 0_usize, Vec::new());
-    for place in jumps_of(power, JUMP) {
+    for sample in find_jumps(power, JUMP) {
         jumps += 1;
-        if let Some(edge) = edge_behind(power, edges, place) {
+        if let Some(edge) = edge_before_jump(power, edges, sample) {
             known += 1;
             used.push(edge);
         }
@@ -40,20 +42,20 @@ pub(super) fn knowledge(observations: &Observations, edges: &[f64]) -> Knowledge
     used.dedup();
     let length = observations.span().map_or(0.0, |(first, last)| last - first);
     let is_crowded = edges.len() as f64 * power.period > CROWDED * length;
-    // A sensor that averages over long shows no jump as one; then all there is to go by is whether activity is known.
-    let is_smooth = jumps < FEWEST_JUMPS && edges.len() >= 2 * FEWEST_JUMPS;
-    let is_told = used.len() >= FEWEST_JUMPS && 3 * known > 2 * jumps;
-    if !is_crowded && (is_smooth || is_told) { Knowledge::Enough } else { Knowledge::Little }
+    // A sensor that averages over a long time shows no jumps; then it suffices that enough edges are known.
+    let is_smooth = jumps < MIN_JUMPS && edges.len() >= 2 * MIN_JUMPS;
+    let is_explained = used.len() >= MIN_JUMPS && 3 * known > 2 * jumps;
+    if !is_crowded && (is_smooth || is_explained) { EdgeCoverage::Sufficient } else { EdgeCoverage::Insufficient }
 }
 
-/// Where power may have jumped though no edge was known there: about one sample before and after what showed it.
-pub(super) fn surprises(observations: &Observations, edges: &[f64]) -> Vec<f64> {
+/// The times at which power may have jumped without a known edge: about one sample before and after each such jump.
+pub(super) fn unexplained_jumps(observations: &Observations, edges: &[f64]) -> Vec<f64> {
     let Some(power) = &observations.power else { return Vec::new() };
-    let mut found: Vec<f64> = jumps_of(power, SURPRISE)
-        .filter(|&place| edge_behind(power, edges, place).is_none())
-        .flat_map(|place| {
-            let shown = power.stamps[place];
-            [shown - power.period, shown, power.stamps[place + 1]]
+    let mut found: Vec<f64> = find_jumps(power, UNEXPLAINED_JUMP)
+        .filter(|&sample| edge_before_jump(power, edges, sample).is_none())
+        .flat_map(|sample| {
+            let stamp = power.stamps[sample];
+            [stamp - power.period, stamp, power.stamps[sample + 1]]
         })
         .collect();
     found.sort_by(f64::total_cmp);
@@ -61,24 +63,25 @@ pub(super) fn surprises(observations: &Observations, edges: &[f64]) -> Vec<f64> 
     found
 }
 
-/// The places of the first of three samples over which power changed by more than this share of its range.
-fn jumps_of(power: &PowerSamples, share: f64) -> impl Iterator<Item = usize> + '_ {
+/// The jumps: indices of the first of three samples over which power changed by more than this share of its range.
+fn find_jumps(power: &PowerSamples, share: f64) -> impl Iterator<Item = usize> + '_ {
     let highest = power.watts.iter().copied().fold(0.0, f64::max);
     let range = highest - power.watts.iter().copied().fold(highest, f64::min);
-    // Where power is steady its noise is all the range there is.
+    // If power is steady, its range is only noise, so a jump must also exceed 2 % of the highest power.
     let least = (share * range).max(0.02 * highest);
     power
         .watts
         .windows(3)
         .enumerate()
         .filter(move |(_, watts)| (watts[2] - watts[0]).abs() > least)
-        .map(|(place, _)| place)
+        .map(|(sample, _)| sample)
 }
 
-/// The known edge that a jump shows: it lies before the samples that show it, by no more than three periods.
-fn edge_behind(power: &PowerSamples, edges: &[f64], place: usize) -> Option<usize> {
-    let last = edges.partition_point(|&edge| edge <= power.stamps[place + 2]).checked_sub(1)?;
-    (edges[last] >= power.stamps[place] - 3.0 * power.period).then_some(last)
+/// The known edge that explains a jump: the last edge before the jump's third sample, at most three periods before its
+/// first sample.
+fn edge_before_jump(power: &PowerSamples, edges: &[f64], sample: usize) -> Option<usize> {
+    let last = edges.partition_point(|&edge| edge <= power.stamps[sample + 2]).checked_sub(1)?;
+    (edges[last] >= power.stamps[sample] - 3.0 * power.period).then_some(last)
 }
 
 #[cfg(test)]
@@ -86,7 +89,7 @@ mod tests {
     use super::super::observations::PowerKind;
     use super::*;
 
-    /// A hundred pulses of 100 ms, a second apart, in samples of 20 ms.
+    /// A hundred pulses of 100 ms, one per second, sampled every 20 ms.
     fn pulses() -> (Observations, Vec<f64>) {
         let stamps: Vec<f64> = (0..5000).map(|index| 0.02 * f64::from(index)).collect();
         let watts = stamps.iter().map(|stamp| if stamp.rem_euclid(1.0) < 0.1 { 600.0 } else { 100.0 }).collect();
@@ -96,20 +99,21 @@ mod tests {
     }
 
     #[test]
-    fn edges_are_worth_as_much_as_they_foretell() {
+    fn edge_coverage_depends_on_the_share_of_jumps_at_known_edges() {
         let (observations, edges) = pulses();
-        assert_eq!(knowledge(&observations, &edges), Knowledge::Enough);
-        assert_eq!(knowledge(&observations, &edges[..4]), Knowledge::Little, "too few");
-        assert_eq!(knowledge(&observations, &edges[..60]), Knowledge::Little, "most jumps come from elsewhere");
+        assert_eq!(edge_coverage(&observations, &edges), EdgeCoverage::Sufficient);
+        assert_eq!(edge_coverage(&observations, &edges[..4]), EdgeCoverage::Insufficient, "too few");
+        let some = &edges[..60];
+        assert_eq!(edge_coverage(&observations, some), EdgeCoverage::Insufficient, "most jumps are elsewhere");
         let crowded: Vec<f64> = (0..20_000).map(|index| 0.005 * f64::from(index)).collect();
-        assert_eq!(knowledge(&observations, &crowded), Knowledge::Little, "some edge is near every jump");
+        assert_eq!(edge_coverage(&observations, &crowded), EdgeCoverage::Insufficient, "every jump is near an edge");
     }
 
     #[test]
-    fn jumps_that_nobody_foretold_are_found_and_no_others() {
+    fn finds_only_the_jumps_without_a_known_edge() {
         let (observations, edges) = pulses();
-        assert_eq!(surprises(&observations, &edges), Vec::<f64>::new());
-        let found = surprises(&observations, &edges[2..]);
+        assert_eq!(unexplained_jumps(&observations, &edges), Vec::<f64>::new());
+        let found = unexplained_jumps(&observations, &edges[2..]);
         assert!(!found.is_empty() && found.iter().all(|&at| at < 0.2), "{found:?}");
     }
 }

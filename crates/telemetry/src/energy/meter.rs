@@ -4,12 +4,12 @@ use ergometer_units::{Joules, Seconds, Timestamp, Watts, Window};
 
 use super::curve::{Curve, SensorModel, seconds};
 use super::estimate::{DeviceEnergy, EnergyError, Estimate, Method, Note, WindowEnergy};
-use super::parts::is_summed;
+use super::metered_scope::is_summed;
 use super::source::{Incident, Source};
 use crate::{ChannelId, DeviceId, Provenance, Scope, Timeline};
 
-/// How far a modelled power may be off, as a share of it. The model knows a processor's class and its utilization,
-/// not its clocks, its board or its neighbours in a virtual machine.
+/// The relative error of a modelled power. The model uses the class and the utilization of a processor; it ignores its
+/// clocks, its board and other virtual machines on the host.
 const MODEL_MARGIN: f64 = 0.5;
 
 /// How far a window may extend beyond the readings of a modelled power: two readings.
@@ -65,8 +65,8 @@ impl<'a> EnergyMeter<'a> {
         Self::counting(timeline, activity, &|_| true)
     }
 
-    /// Like [`new`](Self::new), but only the devices for which `counts` is true are summed. If only a power-supply meter
-    /// counts, it is the sum.
+    /// Like [`new`](Self::new), but only the devices for which `counts` is true are summed. A power-supply meter is the
+    /// sum if it is the only such device.
     #[must_use]
     pub fn counting(timeline: &'a Timeline, activity: &[Window], counts: &dyn Fn(DeviceId) -> bool) -> Self {
         let base = timeline.span().map_or(Timestamp::from_nanos_since_epoch(0), Window::start);
@@ -87,9 +87,9 @@ impl<'a> EnergyMeter<'a> {
         };
         // The curves are independent: build one per processor at a time.
         let width = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let places: Vec<(Source, bool)> = sources.into_iter().zip(summed).collect();
-        let mut sources = Vec::with_capacity(places.len());
-        for several in places.chunks(width) {
+        let pending: Vec<(Source, bool)> = sources.into_iter().zip(summed).collect();
+        let mut sources = Vec::with_capacity(pending.len());
+        for several in pending.chunks(width) {
             std::thread::scope(|scope| {
                 let builders: Vec<_> =
                     several.iter().map(|&(source, summed)| scope.spawn(move || build(source, summed))).collect();
@@ -131,7 +131,7 @@ impl<'a> EnergyMeter<'a> {
         WindowEnergy { window, measured: sum, modelled, devices }
     }
 
-    /// How the sensors of a device were found to behave; `None` where there was nothing to fit.
+    /// The fitted behaviour of a device's sensors; `None` if there was nothing to fit.
     #[must_use]
     pub fn sensor_model(&self, device: DeviceId, scope: Scope) -> Option<SensorModel> {
         let metered =
@@ -174,8 +174,8 @@ impl ScopeMeter {
             DataSources { counter: false, .. } => Method::Power,
         };
         let mut estimate = Estimate::new(read.joules, read.margin, method);
-        if let Some(most) = curve.most(window) {
-            estimate.high = estimate.high.min(most.max(estimate.joules));
+        if let Some(bound) = curve.upper_bound(window) {
+            estimate.high = estimate.high.min(bound.max(estimate.joules));
         }
         if window.length() < curve.resolution() {
             estimate.notes.push(Note::TooShort { resolution: curve.resolution() });
@@ -190,9 +190,9 @@ impl ScopeMeter {
                 estimate.notes.push(note);
             }
         }
-        let silent: Seconds = self.silences(timeline, window).into_iter().map(Window::length).sum();
-        if silent > Seconds::ZERO {
-            estimate.notes.push(Note::Gap(silent));
+        let gaps: Seconds = self.gaps(timeline, window).into_iter().map(Window::length).sum();
+        if gaps > Seconds::ZERO {
+            estimate.notes.push(Note::Gap(gaps));
         }
         Ok(estimate)
     }
@@ -210,7 +210,7 @@ impl ScopeMeter {
     }
 
     /// The windows without readings of any sensor of this source, sorted: one sensor bridges the gaps of the other.
-    pub(super) fn silences(&self, timeline: &Timeline, window: Window) -> Vec<Window> {
+    pub(super) fn gaps(&self, timeline: &Timeline, window: Window) -> Vec<Window> {
         let channels = match self.curve {
             Some(_) => [self.source.power, self.source.counter],
             None => [self.source.modelled, None],
@@ -242,9 +242,9 @@ pub(super) fn modelled(timeline: &Timeline, channel: ChannelId, window: Window) 
     let (mut joules, mut covered) = (Joules::ZERO, Seconds::ZERO);
     let first = column.range(window).start;
     // A reading without a start time holds since the previous one.
-    let since = |place: usize| {
-        let point = column.get(place)?;
-        let before = place.checked_sub(1).and_then(|place| column.get(place));
+    let since = |index: usize| {
+        let point = column.get(index)?;
+        let before = index.checked_sub(1).and_then(|index| column.get(index));
         Some((if point.after < point.at { point.after } else { before.map_or(point.at, |before| before.at) }, point))
     };
     for (since, point) in (first..).map_while(since).take_while(|(since, _)| *since < window.end()) {
@@ -259,9 +259,9 @@ pub(super) fn modelled(timeline: &Timeline, channel: ChannelId, window: Window) 
     }
     let joules = joules * (window.length() / covered);
     let mut estimate = Estimate::new(joules, joules * MODEL_MARGIN, Method::Modelled);
-    let silent = window.length() - covered;
-    if silent > MODEL_SLACK {
-        estimate.notes.push(Note::Gap(silent));
+    let gap = window.length() - covered;
+    if gap > MODEL_SLACK {
+        estimate.notes.push(Note::Gap(gap));
     }
     Ok(estimate)
 }

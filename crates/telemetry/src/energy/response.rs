@@ -1,16 +1,16 @@
 //! Models how a sensor delays and smooths power.
 //!
-//! Computes the weights of the true power levels in a sample or a counter step. The weights of a sample sum to one, those
-//! of a counter step to its length, so a constant power is reproduced exactly.
+//! Computes the weights of the true power levels in a sample or a counter step. The weights of a sample sum to one,
+//! those of a counter step to its length, so a constant power is reproduced exactly.
 
 use super::cells::Cells;
 
-/// The shape of a sensor's memory.
+/// How a sensor smooths power.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Response {
-    /// It shows the present.
+    /// No smoothing.
     Instant,
-    /// A first-order low-pass: what lies `age` back weighs `exp(-age / tau) / tau`.
+    /// A first-order low-pass: power of `age` seconds ago has the weight `exp(-age / tau) / tau`.
     LowPass {
         /// The time constant in seconds.
         tau: f64,
@@ -22,14 +22,14 @@ pub(super) enum Response {
     },
 }
 
-/// How many time constants back a low-pass is followed; what is older weighs `exp(-9)` = 0.01 % and is given to the oldest.
+/// A low-pass is cut off after this many time constants. The rest, `exp(-9)` = 0.01 %, is added to the oldest cell.
 const REACH: f64 = 9.0;
 
-/// The shortest memory that is told apart from none, in seconds.
+/// The shortest time constant or width, in seconds. It prevents a division by zero.
 const SHORTEST: f64 = 1e-5;
 
 impl Response {
-    /// The share of the power before `age` seconds ago in what is shown now; 1 at age 0, falling to 0.
+    /// The weight of all power before `age` seconds ago in the present output: 1 at age 0, falling to 0.
     fn older_than(self, age: f64) -> f64 {
         let age = age.max(0.0);
         match self {
@@ -39,8 +39,8 @@ impl Response {
         }
     }
 
-    /// The integral of [`older_than`](Self::older_than) from now on back to `age`: how much of what happened `age`
-    /// ago and later an integrating sensor has not yet shown.
+    /// The integral of [`older_than`](Self::older_than) from age 0 to `age`: the part of the last `age` seconds that an
+    /// integrating sensor has not counted yet.
     fn pending(self, age: f64) -> f64 {
         let age = age.max(0.0);
         match self {
@@ -61,7 +61,7 @@ impl Response {
         }
     }
 
-    /// The weights of the cells in a sample that shows the time `at`.
+    /// The weights of the cells in a sample of the time `at`.
     pub(super) fn sample(self, cells: &Cells, at: f64) -> Weights {
         let first = cells.containing(at - self.reach());
         let last = cells.containing(at);
@@ -80,12 +80,12 @@ impl Response {
         Weights { first, weights }
     }
 
-    /// The seconds of each cell in what an integrating sensor adds between `from` and `to`.
+    /// The seconds of each cell in the energy that an integrating sensor adds between `from` and `to`.
     pub(super) fn integral(self, cells: &Cells, from: f64, to: f64) -> Weights {
         let first = cells.containing(from - self.reach());
         let last = cells.containing(to);
-        // How much of the time from `edge` to `now` the sensor has shown by `now`.
-        let shown = |now: f64, edge: f64| {
+        // The part of the time from `edge` to `now` that the sensor has counted by `now`.
+        let counted = |now: f64, edge: f64| {
             let age = (now - edge).max(0.0);
             age - self.pending(age)
         };
@@ -93,7 +93,7 @@ impl Response {
         let weights = (first..=last)
             .map(|cell| {
                 let after_end =
-                    if cell == last { 0.0 } else { shown(to, cells.end(cell)) - shown(from, cells.end(cell)) };
+                    if cell == last { 0.0 } else { counted(to, cells.end(cell)) - counted(from, cells.end(cell)) };
                 let weight = later - after_end;
                 later = after_end;
                 weight
@@ -103,17 +103,17 @@ impl Response {
     }
 }
 
-/// The weights of a run of cells.
+/// The weights of consecutive cells.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Weights {
     /// The first cell.
     pub(super) first: usize,
-    /// One weight per cell from there on.
+    /// The weights of the first and the following cells.
     pub(super) weights: Vec<f64>,
 }
 
 impl Weights {
-    /// All weights times a factor.
+    /// Multiplies all weights by a factor.
     pub(super) fn times(mut self, factor: f64) -> Self {
         for weight in &mut self.weights {
             *weight *= factor;
@@ -147,18 +147,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_constant_power_is_shown_as_it_is(response in any_response(), at in 0.0..1.0f64, length in 0.0..0.3f64) {
+        fn constant_power_is_reproduced_exactly(response in any_response(), at in 0.0..1.0f64, length in 0.0..0.3f64) {
             let cells = cells();
             let levels = vec![643.0; cells.len()];
             prop_assert!((response.sample(&cells, at).apply(&levels) - 643.0).abs() < 1e-9);
             prop_assert!((response.integral(&cells, at - length, at).apply(&levels) - 643.0 * length).abs() < 1e-9);
         }
 
-        /// The counter is the integral of what the same response would show as samples.
+        /// A counter is the integral of the samples with the same response.
         #[test]
         fn an_integral_is_the_sum_of_samples(response in any_response(), from in 0.3..0.5f64, length in 0.05..0.2f64) {
             let cells = cells();
-            let levels: Vec<f64> = (0..cells.len()).map(|cell| if cells.end(cell) > 0.5 { 700.0 } else { 120.0 }).collect();
+            let levels: Vec<f64> =
+                (0..cells.len()).map(|cell| if cells.end(cell) > 0.5 { 700.0 } else { 120.0 }).collect();
             let steps = 20_000;
             let step = length / f64::from(steps);
             let sum: f64 = (0..steps)

@@ -16,7 +16,7 @@ pub struct Slices {
     pub provenance: Provenance,
     /// Whether it is part of the sum over measured devices.
     pub summed: bool,
-    /// One slice between each two neighbouring cuts.
+    /// The slices between neighbouring cuts.
     pub slices: Vec<Slice>,
 }
 
@@ -26,9 +26,9 @@ pub struct Slice {
     /// The total energy; `None` outside of the data.
     pub joules: Option<Joules>,
     /// The part of the energy in gaps of the sensors. At best its sum is known, not when it was used.
-    pub silent: Joules,
+    pub gap_joules: Joules,
     /// The total length of these gaps in the slice.
-    pub silence: Seconds,
+    pub gap_length: Seconds,
 }
 
 impl EnergyMeter<'_> {
@@ -49,17 +49,17 @@ impl EnergyMeter<'_> {
 
 impl ScopeMeter {
     fn slices(&self, timeline: &Timeline, cuts: &[Timestamp], whole: Window) -> Slices {
-        let silences = self.silences(timeline, whole);
-        let mut next_silence = 0;
+        let gaps = self.gaps(timeline, whole);
+        let mut next_gap = 0;
         let slices = cuts.windows(2).map(|pair| {
             let Ok(window) = Window::new(pair[0], pair[1]) else {
-                return Slice { joules: None, silent: Joules::ZERO, silence: Seconds::ZERO };
+                return Slice { joules: None, gap_joules: Joules::ZERO, gap_length: Seconds::ZERO };
             };
-            while silences.get(next_silence).is_some_and(|silence| silence.end() <= window.start()) {
-                next_silence += 1;
+            while gaps.get(next_gap).is_some_and(|gap| gap.end() <= window.start()) {
+                next_gap += 1;
             }
-            let touching = silences[next_silence..].iter().take_while(|silence| silence.start() < window.end());
-            self.slice(timeline, window, touching)
+            let overlapping = gaps[next_gap..].iter().take_while(|gap| gap.start() < window.end());
+            self.slice(timeline, window, overlapping)
         });
         let slices = slices.collect();
         let provenance = self.energy_provenance(timeline);
@@ -67,20 +67,20 @@ impl ScopeMeter {
         Slices { device: self.source.device, scope: self.source.scope, provenance, summed, slices }
     }
 
-    /// The energy of one slice, outside and inside of the silences that overlap it.
-    fn slice<'a>(&self, timeline: &Timeline, window: Window, silences: impl Iterator<Item = &'a Window>) -> Slice {
-        let (mut heard, mut silent) = (Some(Joules::ZERO), Some(Joules::ZERO));
-        let mut silence_length = Seconds::ZERO;
+    /// The energy of one slice, outside and inside of the gaps that overlap it.
+    fn slice<'a>(&self, timeline: &Timeline, window: Window, gaps: impl Iterator<Item = &'a Window>) -> Slice {
+        let (mut outside, mut inside) = (Some(Joules::ZERO), Some(Joules::ZERO));
+        let mut gap_length = Seconds::ZERO;
         let mut from = window.start();
-        for silence in silences {
-            let (start, end) = (silence.start().max(window.start()), silence.end().min(window.end()));
-            heard = add(heard, Window::new(from, start).ok().and_then(|window| self.heard(timeline, window)));
-            silent = add(silent, Window::new(start, end).ok().and_then(|window| self.bridged(timeline, window)));
-            silence_length += end - start;
+        for gap in gaps {
+            let (start, end) = (gap.start().max(window.start()), gap.end().min(window.end()));
+            outside = add(outside, Window::new(from, start).ok().and_then(|window| self.joules(timeline, window)));
+            inside = add(inside, Window::new(start, end).ok().and_then(|window| self.gap_joules(timeline, window)));
+            gap_length += end - start;
             from = end;
         }
-        heard = add(heard, Window::new(from, window.end()).ok().and_then(|window| self.heard(timeline, window)));
-        Slice { joules: add(heard, silent), silent: silent.unwrap_or(Joules::ZERO), silence: silence_length }
+        outside = add(outside, Window::new(from, window.end()).ok().and_then(|window| self.joules(timeline, window)));
+        Slice { joules: add(outside, inside), gap_joules: inside.unwrap_or(Joules::ZERO), gap_length }
     }
 
     fn data(&self, timeline: &Timeline) -> Option<Window> {
@@ -97,7 +97,8 @@ impl ScopeMeter {
         }
     }
 
-    fn heard(&self, timeline: &Timeline, window: Window) -> Option<Joules> {
+    /// The energy of a window; `None` outside of the data.
+    fn joules(&self, timeline: &Timeline, window: Window) -> Option<Joules> {
         if window.length() <= Seconds::ZERO {
             return Some(Joules::ZERO);
         }
@@ -111,10 +112,10 @@ impl ScopeMeter {
         }
     }
 
-    /// The energy in a silence: the integral of the curve, or for a model the mean of the values on both sides.
-    fn bridged(&self, timeline: &Timeline, window: Window) -> Option<Joules> {
+    /// The energy in a gap: the integral of the curve, or for a modelled power the mean of the values on both sides.
+    fn gap_joules(&self, timeline: &Timeline, window: Window) -> Option<Joules> {
         let Some(channel) = self.source.modelled.filter(|_| self.curve.is_none()) else {
-            return self.heard(timeline, window);
+            return self.joules(timeline, window);
         };
         let column = timeline.column(channel);
         let before = column.at_or_before(window.start())?;

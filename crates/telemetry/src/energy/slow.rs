@@ -1,45 +1,45 @@
-//! A power that is renewed seldom, as a battery's: what its figures say of a window, and what they cannot.
+//! Mean power that is updated slowly, for example that of a battery.
 //!
-//! In go the samples of a mean power, read more often than they are renewed; out come the power that was shown at each
-//! time and the joules by which a window may be off. The same figure read ten times is one figure, so nothing is fitted
-//! to it: the curve of such a source is what was shown. What always holds: a window's interval reaches over all energy
-//! by which the figures around it differ, and that of a window shorter than a renewal over all of the renewal's energy,
-//! since a mean does not say when.
+//! The input is samples of a mean power that is read more often than it is updated. The output is the power at each
+//! time and the possible error of a window in joules. Repeated reads of one value are not independent samples, so
+//! nothing is fitted: the curve of such a source is the last value read. The interval of a window always covers the
+//! energy by which the values around its edges differ. If the window is shorter than an update period, its interval
+//! covers all energy of the period, because a mean does not show when the energy was used.
 
 use super::observations::{Observations, PowerKind, PowerSamples};
 
-/// From this time between two renewals on, in seconds, a mean is slow: cells of the estimator are no longer.
+/// A mean with a longer update period than this, in seconds, is slow. Cells of the estimator are at most this long.
 const SLOW: f64 = 1.0;
 
-/// The samples of a slow source.
+/// The samples of a slowly updated mean.
 #[derive(Debug)]
 pub(super) struct SlowMean {
     samples: PowerSamples,
-    /// The typical time between two renewals.
-    renewal: f64,
+    /// The typical time between two updates, in seconds.
+    update_period: f64,
 }
 
 impl SlowMean {
-    /// The samples of a device with only a slow mean; `None` for other devices.
+    /// The samples of a device whose only sensor is a slow mean; `None` for other devices.
     pub(super) fn from_observations(observations: &Observations) -> Option<Self> {
         let samples = observations.power.as_ref().filter(|power| power.kind == PowerKind::Average)?;
-        let renewal = samples.renewal.filter(|&renewal| renewal > SLOW)?;
-        observations.counter.is_none().then(|| Self { samples: samples.clone(), renewal })
+        let update_period = samples.update_period.filter(|&period| period > SLOW)?;
+        observations.counter.is_none().then(|| Self { samples: samples.clone(), update_period })
     }
 
-    pub(super) fn renewal(&self) -> f64 {
-        self.renewal
+    pub(super) fn update_period(&self) -> f64 {
+        self.update_period
     }
 
-    /// The mean of what was shown from `from` to `to`: each figure until the next.
+    /// The mean power from `from` to `to`; each value holds until the next sample.
     pub(super) fn mean(&self, from: f64, to: f64) -> f64 {
         let (stamps, watts) = (&self.samples.stamps, &self.samples.watts);
         let first = stamps.partition_point(|&at| at <= from).saturating_sub(1);
         let mut joules = 0.0;
-        for place in first..stamps.len() {
-            let start = if place == first { from } else { stamps[place] };
-            let end = stamps.get(place + 1).map_or(to, |&next| next.min(to));
-            joules += watts[place] * (end - start).max(0.0);
+        for sample in first..stamps.len() {
+            let start = if sample == first { from } else { stamps[sample] };
+            let end = stamps.get(sample + 1).map_or(to, |&next| next.min(to));
+            joules += watts[sample] * (end - start).max(0.0);
             if end >= to {
                 break;
             }
@@ -47,30 +47,30 @@ impl SlowMean {
         joules / (to - from)
     }
 
-    /// The joules by which the energy of a window may be off, with `joules` in it. A figure is about the time up to two
-    /// renewals before it was read: what differs between those around an edge may lie on either side of it.
-    pub(super) fn doubt(&self, from: f64, to: f64, joules: f64) -> f64 {
-        let reach = 2.0 * self.renewal;
+    /// The possible error in joules of a window with an energy of `joules`. A value covers the time up to two update
+    /// periods before the read, so the difference of the values around an edge may lie on either side of it.
+    pub(super) fn error(&self, from: f64, to: f64, joules: f64) -> f64 {
+        let reach = 2.0 * self.update_period;
         let around = |edge: f64| {
-            let shown = self.samples.shown(edge - reach, edge + reach);
-            let (lowest, highest) = shown
+            let values = self.samples.watts_between(edge - reach, edge + reach);
+            let (lowest, highest) = values
                 .iter()
                 .fold((f64::INFINITY, 0.0_f64), |(lowest, highest), &watts| (watts.min(lowest), watts.max(highest)));
-            self.renewal * (highest - lowest).max(0.0)
+            self.update_period * (highest - lowest).max(0.0)
         };
-        if to - from < self.renewal {
-            // Both edges are in one renewal, and so is what may be in the window or not.
-            return around(from).max(around(to)) + joules * (self.renewal / (to - from) - 1.0);
+        if to - from < self.update_period {
+            // Both edges are in one update period, and all of its energy may be in the window.
+            return around(from).max(around(to)) + joules * (self.update_period / (to - from) - 1.0);
         }
         around(from) + around(to)
     }
 }
 
-/// The time between two renewals as it shows: that between changes of the figure. Where it changed less than three times,
-/// the figures last as long as they were seen to.
-pub(super) fn seen_renewal(stamps: &[f64], watts: &[f64]) -> Option<f64> {
+/// Estimates the update period from the changes of the value: the median time between changes, or with fewer than three
+/// changes the recorded time divided by the number of distinct values in sequence.
+pub(super) fn observed_update_period(stamps: &[f64], watts: &[f64]) -> Option<f64> {
     let changes: Vec<f64> =
-        (1..stamps.len()).filter(|&place| watts[place] != watts[place - 1]).map(|place| stamps[place]).collect();
+        (1..stamps.len()).filter(|&sample| watts[sample] != watts[sample - 1]).map(|sample| stamps[sample]).collect();
     if changes.len() > 2 {
         return super::observations::upper_median(changes.windows(2).map(|pair| pair[1] - pair[0]));
     }
@@ -82,21 +82,21 @@ mod tests {
     use super::*;
 
     fn samples(watts: &[f64]) -> PowerSamples {
-        let stamps: Vec<f64> = (0..watts.len()).map(|place| place as f64).collect();
-        let renewal = seen_renewal(&stamps, watts);
-        PowerSamples { renewal, ..PowerSamples::new(PowerKind::Average, stamps, watts.to_vec()).unwrap() }
+        let stamps: Vec<f64> = (0..watts.len()).map(|second| second as f64).collect();
+        let update_period = observed_update_period(&stamps, watts);
+        PowerSamples { update_period, ..PowerSamples::new(PowerKind::Average, stamps, watts.to_vec()).unwrap() }
     }
 
     #[test]
-    fn renewals_are_changes_of_the_figure() {
+    fn the_update_period_is_the_time_between_changes() {
         let every_four: Vec<f64> = (0..40).map(|second| f64::from(second / 4)).collect();
-        assert_eq!(samples(&every_four).renewal, Some(4.0));
-        assert_eq!(samples(&[8.0; 21]).renewal, Some(20.0), "as long as it was seen");
+        assert_eq!(samples(&every_four).update_period, Some(4.0));
+        assert_eq!(samples(&[8.0; 21]).update_period, Some(20.0), "the whole recording");
     }
 
     #[test]
-    fn the_mean_is_of_what_was_shown_and_goes_on_at_the_ends() {
-        let slow = SlowMean { samples: samples(&[8.0, 8.0, 8.0, 20.0, 20.0, 20.0]), renewal: 3.0 };
+    fn the_first_and_last_values_extend_beyond_the_samples() {
+        let slow = SlowMean { samples: samples(&[8.0, 8.0, 8.0, 20.0, 20.0, 20.0]), update_period: 3.0 };
         assert_eq!(slow.mean(1.0, 2.0), 8.0);
         assert_eq!(slow.mean(2.0, 4.0), 14.0);
         assert_eq!(slow.mean(-2.0, -1.0), 8.0);
@@ -104,10 +104,10 @@ mod tests {
     }
 
     #[test]
-    fn only_a_slow_mean_that_is_alone_is_one() {
+    fn a_fast_mean_or_an_instant_power_is_not_slow() {
         let power = |watts: &[f64]| Observations { power: Some(samples(watts)), counter: None };
         assert!(SlowMean::from_observations(&power(&[8.0; 21])).is_some());
-        assert!(SlowMean::from_observations(&power(&[8.0, 8.1, 8.2, 8.0, 8.1])).is_none(), "new at every read");
+        assert!(SlowMean::from_observations(&power(&[8.0, 8.1, 8.2, 8.0, 8.1])).is_none(), "updated at every read");
         let mut instant = power(&[8.0; 21]);
         instant.power.as_mut().unwrap().kind = PowerKind::Instant;
         assert!(SlowMean::from_observations(&instant).is_none());

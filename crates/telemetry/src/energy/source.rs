@@ -4,7 +4,7 @@ use ergometer_units::{Joules, Seconds, Timestamp, Watts, Window};
 
 use super::curve::seconds;
 use super::observations::{CounterSteps, Observations, PowerKind, PowerSamples, RawStep};
-use super::slow::seen_renewal;
+use super::slow::observed_update_period;
 use crate::{ChannelId, Column, Counter, CounterLimits, DeviceId, Provenance, Scope, Signal, Step, Timeline};
 
 /// One device and scope that has energy.
@@ -32,14 +32,14 @@ pub(super) enum Incident {
 impl Source {
     /// The devices and scopes of a timeline that have energy or power.
     pub(super) fn all(timeline: &Timeline) -> Vec<Self> {
-        let mut places: Vec<(DeviceId, Scope)> = timeline
+        let mut scopes: Vec<(DeviceId, Scope)> = timeline
             .channels()
             .filter(|(_, channel)| channel.provenance != Provenance::Gauge)
             .map(|(_, channel)| (channel.device, channel.scope))
             .collect();
-        places.sort_unstable();
-        places.dedup();
-        places.into_iter().map(|(device, scope)| Self::for_scope(timeline, device, scope)).collect()
+        scopes.sort_unstable();
+        scopes.dedup();
+        scopes.into_iter().map(|(device, scope)| Self::for_scope(timeline, device, scope)).collect()
     }
 
     fn for_scope(timeline: &Timeline, device: DeviceId, scope: Scope) -> Self {
@@ -48,7 +48,7 @@ impl Source {
         let sampled = find(Signal::PowerRing).or_else(|| find(Signal::PowerInstant));
         // An average over a second adds nothing to a counter, unless the counter is stuck.
         let averaged = find(Signal::PowerAverage).filter(|&average| {
-            counter.is_none_or(|counter| stands_still(timeline.column(counter), timeline.column(average)))
+            counter.is_none_or(|counter| is_stuck(timeline.column(counter), timeline.column(average)))
         });
         let mut channels = timeline.channels().map(|(_, channel)| channel);
         let first = channels.find(|channel| {
@@ -62,7 +62,7 @@ impl Source {
         self.counter.is_some() || self.power.is_some()
     }
 
-    /// The readings, in seconds from `base`.
+    /// The readings as observations, with times in seconds from `base`.
     pub(super) fn observations(&self, timeline: &Timeline, base: Timestamp) -> (Observations, Vec<Incident>) {
         let power = self.power.and_then(|id| {
             let kind = match timeline.channel(id).signal {
@@ -70,11 +70,11 @@ impl Source {
                 Signal::PowerAverage => PowerKind::Average,
                 _ => PowerKind::Instant,
             };
-            let told = timeline.channel(id).update_period.map(Seconds::get);
+            let declared = timeline.channel(id).update_period.map(Seconds::get);
             power_samples(kind, timeline.column(id), self.scope.power_bound(), base).map(|samples| {
-                let seen = || seen_renewal(&samples.stamps, &samples.watts);
-                let renewal = if kind == PowerKind::Average { told.or_else(seen) } else { None };
-                PowerSamples { renewal, ..samples }
+                let observed = || observed_update_period(&samples.stamps, &samples.watts);
+                let update_period = if kind == PowerKind::Average { declared.or_else(observed) } else { None };
+                PowerSamples { update_period, ..samples }
             })
         });
         let (steps, incidents) = self.counter.map_or_else(Default::default, |id| {
@@ -91,7 +91,7 @@ impl Source {
 }
 
 /// Whether a counter never changes, or not for [`STANDSTILL`], while there are power readings.
-fn stands_still(counter: &Column, power: &Column) -> bool {
+fn is_stuck(counter: &Column, power: &Column) -> bool {
     let (Some(first), Some(last)) = (power.get(0), power.last()) else { return false };
     let is_long = |from: Timestamp, to: Timestamp| {
         to.since(from) > STANDSTILL && Window::new(from, to).is_ok_and(|window| power.range(window).len() > 1)

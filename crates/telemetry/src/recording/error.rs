@@ -81,7 +81,7 @@ pub enum RecordingError {
         line: u64,
     },
     /// The end line gives a different number of readings than the file contains.
-    #[error("the recording says it has {expected} readings and has {found}")]
+    #[error("the end line gives {expected} readings, but the recording has {found}")]
     WrongCount {
         /// The number in the end line.
         expected: u64,

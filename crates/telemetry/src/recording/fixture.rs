@@ -1,7 +1,7 @@
-//! Reads the raw recordings of `fixtures/telemetry`: one JSON object of NVML's answers, as they came, of one GPU.
+//! Reads the raw recordings of `fixtures/telemetry`: one JSON object with unprocessed NVML readings of one GPU.
 //!
-//! Microseconds, millijoules and milliwatts go in; a timeline of `gpu:0` in nanoseconds, joules and watts comes out. A
-//! key that is not there is a channel that is not there, an unknown key is ignored, and a wrong shape is an error.
+//! The input is in microseconds, millijoules and milliwatts; the output is a timeline of `gpu:0` in nanoseconds, joules
+//! and watts. A missing key is a missing channel, an unknown key is ignored, and a wrong structure is an error.
 
 use std::time::Duration;
 
@@ -13,20 +13,20 @@ use super::error::json_reason;
 use super::{Cut, RecordingError, Truncation};
 use crate::{Batch, Channel, DeviceId, Provenance, Reading, Scope, SensorInfo, Signal, Timeline};
 
-/// One value: its time in microseconds, and the value.
+/// One reading: its time in microseconds, and the value.
 type Row = (i64, f64);
-/// One value of the counter: the times around the read in microseconds, and millijoules.
+/// One counter value: the times around the read in microseconds, and millijoules.
 type CounterRow = (i64, i64, f64);
 
-/// Samples closer than this are one sample read twice: the driver's times of one differ by 1-6 us between reads, and
-/// those of two are at least 7.7 ms apart.
+/// Samples closer together than this are one sample that was read twice: the driver's timestamps of the same sample
+/// differ by 1-6 us between reads, and different samples are at least 7.7 ms apart.
 const SAME_SAMPLE_US: i64 = 1000;
 
-/// The counter is polled about every 12 ms; where only the read that first saw a value is recorded, the last that saw
-/// the old one started about that much earlier.
+/// The polling interval of the counter, about 12 ms. If a recording has only the first read of each value, the last
+/// read of the previous value started about this much earlier.
 const POLL_US: i64 = 12_000;
 
-/// The counter's update period: its first value was seen, but not how long it had been there.
+/// The update period of the counter. The first value read may be up to this old.
 const COUNTER_PERIOD_US: i64 = 100_000;
 
 #[derive(Debug, Deserialize)]
@@ -38,12 +38,12 @@ struct Raw {
     power_average: Option<Vec<Row>>,
     memory_power_average: Option<Vec<Row>>,
     util_ring: Option<Vec<Row>>,
-    slow: Option<Vec<Slow>>,
+    slow: Option<Vec<GaugeRow>>,
 }
 
-/// What was read now and then: `t` in microseconds, memory in bytes, utilization in percent, clocks in megahertz.
+/// Gauges that are read less often: `t` in microseconds, memory in bytes, utilization in percent, clocks in megahertz.
 #[derive(Debug, Deserialize)]
-struct Slow {
+struct GaugeRow {
     t: i64,
     mem_used: Option<f64>,
     mem_total: Option<f64>,
@@ -58,7 +58,7 @@ struct Slow {
 pub(super) fn read(text: &[u8]) -> Result<Timeline, RecordingError> {
     let raw = parse(text)?;
     let mut channels = Channels::default();
-    if let Some(rows) = raw.energy_counter_edges.or_else(|| raw.energy_counter.map(edges_of)) {
+    if let Some(rows) = raw.energy_counter_edges.or_else(|| raw.energy_counter.map(edges_from_reads)) {
         channels.add_counter(&rows)?;
     }
     let power = |scope, signal, provenance, period_ms: f64| {
@@ -74,7 +74,7 @@ pub(super) fn read(text: &[u8]) -> Result<Timeline, RecordingError> {
         channels.add(channel, rows.unwrap_or_default().into_iter().map(|(at_us, power_mw)| (at_us, power_mw / 1e3)))?;
     }
     let slow = raw.slow.unwrap_or_default();
-    let of = |pick: fn(&Slow) -> Option<f64>| {
+    let rows = |pick: fn(&GaugeRow) -> Option<f64>| {
         slow.iter().filter_map(move |row| pick(row).map(|value| (row.t, value))).collect::<Vec<_>>()
     };
     let gauge = |signal| channel(Scope::Device, signal, Provenance::Gauge, None);
@@ -83,21 +83,21 @@ pub(super) fn read(text: &[u8]) -> Result<Timeline, RecordingError> {
             let period = Some(Seconds::from_millis(200.0));
             channels.add(Channel { update_period: period, ..gauge(Signal::Utilization) }, merge(rows))?;
         }
-        None => channels.add(gauge(Signal::Utilization), of(|row| row.util_gpu))?,
+        None => channels.add(gauge(Signal::Utilization), rows(|row| row.util_gpu))?,
     }
-    channels.add(gauge(Signal::MemoryUsed), of(|row| row.mem_used))?;
-    channels.add(gauge(Signal::MemoryTotal), of(|row| row.mem_total))?;
-    channels.add(gauge(Signal::Temperature), of(|row| row.temp))?;
-    channels.add(gauge(Signal::ClockCore), of(|row| row.sm_mhz))?;
-    channels.add(gauge(Signal::ClockMemory), of(|row| row.mem_mhz))?;
-    channels.add(gauge(Signal::MemoryUtilization), of(|row| row.util_mem))?;
+    channels.add(gauge(Signal::MemoryUsed), rows(|row| row.mem_used))?;
+    channels.add(gauge(Signal::MemoryTotal), rows(|row| row.mem_total))?;
+    channels.add(gauge(Signal::Temperature), rows(|row| row.temp))?;
+    channels.add(gauge(Signal::ClockCore), rows(|row| row.sm_mhz))?;
+    channels.add(gauge(Signal::ClockMemory), rows(|row| row.mem_mhz))?;
+    channels.add(gauge(Signal::MemoryUtilization), rows(|row| row.util_mem))?;
     channels.into_timeline()
 }
 
 fn parse(text: &[u8]) -> Result<Raw, RecordingError> {
-    // Without this a list would be taken for the fields in their order.
+    // Serde would read a list as the fields in order.
     if text.trim_ascii_start().first() == Some(&b'[') {
-        return Err(RecordingError::UnknownFormat { reason: String::from("it is a list and has no header") });
+        return Err(RecordingError::UnknownFormat { reason: String::from("it is a JSON list without a header") });
     }
     serde_json::from_slice(text).map_err(|error| {
         let (line, column, reason) = (error.line() as u64, error.column() as u64, json_reason(&error));
@@ -112,15 +112,15 @@ fn parse(text: &[u8]) -> Result<Raw, RecordingError> {
     })
 }
 
-/// Edges of the counter from the reads that first saw its values.
-fn edges_of(mut rows: Vec<CounterRow>) -> Vec<CounterRow> {
+/// Computes the edges of the counter from the first read of each value.
+fn edges_from_reads(mut rows: Vec<CounterRow>) -> Vec<CounterRow> {
     for row in &mut rows {
         row.0 = row.0.saturating_sub(POLL_US);
     }
     rows
 }
 
-/// Of samples read twice, the first.
+/// Keeps the first of samples that were read twice.
 fn merge(mut rows: Vec<Row>) -> Vec<Row> {
     rows.sort_by_key(|&(at_us, _)| at_us);
     rows.dedup_by(|next, kept| next.0.saturating_sub(kept.0) <= SAME_SAMPLE_US);
@@ -141,24 +141,24 @@ struct Channels {
 impl Channels {
     fn add_counter(&mut self, rows: &[CounterRow]) -> Result<(), RecordingError> {
         let period = Some(Seconds::from_millis(100.0));
-        let place = self.channels.len();
+        let index = self.channels.len();
         self.channels.push(channel(Scope::Device, Signal::Energy, Provenance::Counter, period));
-        for (index, &(after_us, at_us, energy_mj)) in rows.iter().enumerate() {
+        for (row, &(after_us, at_us, energy_mj)) in rows.iter().enumerate() {
             if at_us < after_us {
-                let reason = format!("row {index} of the energy counter ends before it starts");
+                let reason = format!("row {row} of the energy counter ends before it starts");
                 return Err(RecordingError::Malformed { line: 1, reason });
             }
-            let earlier_us = if index == 0 { COUNTER_PERIOD_US } else { 0 };
+            let earlier_us = if row == 0 { COUNTER_PERIOD_US } else { 0 };
             let after = time(after_us.saturating_sub(earlier_us))?;
-            self.batch.readings.push(Reading { channel: place, after, at: time(at_us)?, value: energy_mj / 1e3 });
+            self.batch.readings.push(Reading { channel: index, after, at: time(at_us)?, value: energy_mj / 1e3 });
         }
         Ok(())
     }
 
     fn add(&mut self, channel: Channel, rows: impl IntoIterator<Item = Row>) -> Result<(), RecordingError> {
-        let (place, before) = (self.channels.len(), self.batch.readings.len());
+        let (index, before) = (self.channels.len(), self.batch.readings.len());
         for (at_us, value) in rows {
-            self.batch.push(place, time(at_us)?, value);
+            self.batch.push(index, time(at_us)?, value);
         }
         if self.batch.readings.len() > before {
             self.channels.push(channel);
@@ -168,7 +168,7 @@ impl Channels {
 
     fn into_timeline(self) -> Result<Timeline, RecordingError> {
         if self.batch.readings.is_empty() {
-            let reason = String::from("the object has no `format` and none of the keys of a raw recording");
+            let reason = String::from("the object has neither a `format` nor a key of a raw recording");
             return Err(RecordingError::UnknownFormat { reason });
         }
         let info = SensorInfo {
@@ -186,7 +186,7 @@ impl Channels {
 
 fn time(time_us: i64) -> Result<Timestamp, RecordingError> {
     Timestamp::from_micros_since_epoch(time_us).ok_or_else(|| {
-        let reason = format!("{time_us} us is no time since the epoch");
+        let reason = format!("{time_us} us since the epoch is out of range");
         RecordingError::Malformed { line: 1, reason }
     })
 }
@@ -208,9 +208,9 @@ mod tests {
         timeline.find(DeviceId::gpu(0), Scope::Device, signal).unwrap()
     }
 
-    /// Counted with Python: rows of each key, rings after dropping rows within 1 ms of the last one kept.
+    /// The expected numbers were counted with Python; rings without rows within 1 ms of the last row kept.
     #[test]
-    fn the_fixtures_have_the_rows_they_have() {
+    fn the_fixtures_have_the_expected_number_of_rows() {
         let signals = [Signal::Energy, Signal::PowerRing, Signal::PowerInstant, Signal::PowerAverage];
         let gauges = [Signal::Utilization, Signal::MemoryUsed, Signal::Temperature, Signal::MemoryUtilization];
         for (name, powers, slow) in [
@@ -230,22 +230,22 @@ mod tests {
     }
 
     #[test]
-    fn edges_are_taken_where_they_were_recorded() {
+    fn recorded_edges_are_used_and_others_estimated() {
         let timeline = fixture("h200_truth_a.json.gz");
         let energy = timeline.column(device(&timeline, Signal::Energy));
-        let [first, second] = [0, 1].map(|place| energy.get(place).unwrap());
+        let [first, second] = [0, 1].map(|index| energy.get(index).unwrap());
         assert_eq!(first.after, nanos((1_794_730_772_333_426 - 100_000) * 1000));
         assert_eq!((second.after, second.at), (nanos(1_794_730_772_403_214_000), nanos(1_794_730_772_415_197_000)));
         assert_eq!((first.value, second.value), (3450.406, 3508.872));
 
         let timeline = fixture("h200_kernels_a.json.gz");
         let energy = timeline.column(device(&timeline, Signal::Energy));
-        let [first, second] = [0, 1].map(|place| energy.get(place).unwrap());
+        let [first, second] = [0, 1].map(|index| energy.get(index).unwrap());
         assert_eq!(first.after, nanos((1_794_725_811_012_668 - 112_000) * 1000));
         assert_eq!(second.after, nanos((1_794_725_811_105_721 - 12_000) * 1000));
     }
 
-    /// Both numbers computed with Python from the raw rows. The board is still warming up here, from 629 to 641 W.
+    /// Both numbers were computed with Python from the raw rows. The board is still warming up, from 629 to 641 W.
     #[test]
     fn ring_and_counter_agree_over_the_steady_phase_of_a_fixture() {
         let timeline = fixture("h200_truth_a.json.gz");
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_keys_are_absent_and_wrong_shapes_are_errors() {
+    fn missing_keys_are_absent_and_wrong_structures_are_errors() {
         let text = br#"{"units": "", "new": [{}], "slow": [{"t": 1, "temp": 40, "util_gpu": 7}, {"t": 2}]}"#;
         let timeline = read(text).unwrap();
         let signals: Vec<_> = timeline.channels().map(|(_, channel)| channel.signal).collect();

@@ -57,7 +57,7 @@ impl RecordedSensor {
     /// The sensor's description, or why it is invalid.
     pub(super) fn info(&self) -> Result<SensorInfo, String> {
         let interval = Duration::try_from_secs_f64(self.interval_ms / 1e3).map_err(|_| {
-            format!("the interval of {} is {} ms, which is no length of time", self.id, self.interval_ms)
+            format!("the interval of {} is {} ms, which is not a valid duration", self.id, self.interval_ms)
         })?;
         Ok(SensorInfo { id: self.id.clone(), name: self.name.clone(), device: self.device, interval })
     }

@@ -2,8 +2,8 @@
 //!
 //! Two formats can be read and are detected by their content, not by file name: the JSON lines of [`RecordingWriter`],
 //! and the raw recordings of `fixtures/telemetry`, one JSON object each. Both may be compressed with gzip. A truncated
-//! file is an error that says where it was cut; [`Leniency::KeepWhole`] keeps the complete part. No file makes the reader
-//! panic or exhaust memory.
+//! file is an error with the position of the cut; [`Leniency::KeepWhole`] keeps the complete part. No file makes the
+//! reader panic or exhaust memory.
 //!
 //! ```
 //! use ergometer_telemetry::recording::{self, RecordingError};
@@ -52,7 +52,7 @@ pub enum Leniency {
 pub struct Recording {
     /// Its readings and events.
     pub timeline: Timeline,
-    /// Where it was cut, if it was.
+    /// The cut, if the recording is truncated.
     pub truncation: Option<Truncation>,
 }
 

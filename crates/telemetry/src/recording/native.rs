@@ -1,8 +1,8 @@
 //! Reads the native format line by line: a header, readings and events in order of arrival, and an end line.
 //!
 //! A reading is `[channel, at_ns, early_ns, value]`: the index of the channel in the header, nanoseconds since the
-//! epoch, how many nanoseconds earlier the value may have occurred, and the value in the unit of its signal. A recording
-//! without its end line, `{"end":{"readings":N}}`, is truncated.
+//! epoch, how many nanoseconds earlier the value may have occurred, and the value in the unit of its signal. A
+//! recording without its end line, `{"end":{"readings":N}}`, is truncated.
 
 use serde_json::error::Category;
 
@@ -35,16 +35,16 @@ pub(super) fn read(lines: &mut Lines<'_>, leniency: Leniency) -> Result<Recordin
             if end.readings != readings {
                 return Err(RecordingError::WrongCount { expected: end.readings, found: readings });
             }
-            match past_the_end(lines)? {
+            match read_past_end(lines)? {
                 None => {
-                    timeline.settle();
+                    timeline.sort();
                     return Ok(Recording { timeline, truncation: None });
                 }
                 Some(cut) => break cut,
             }
         }
     };
-    timeline.settle();
+    timeline.sort();
     let truncation = lines.truncation(cut, readings);
     match leniency {
         Leniency::Strict => Err(RecordingError::Truncated(truncation)),
@@ -53,7 +53,7 @@ pub(super) fn read(lines: &mut Lines<'_>, leniency: Leniency) -> Result<Recordin
 }
 
 /// Reads past the end line: only the checksum of a compressed stream may follow, and it must be complete and valid.
-fn past_the_end(lines: &mut Lines<'_>) -> Result<Option<Cut>, RecordingError> {
+fn read_past_end(lines: &mut Lines<'_>) -> Result<Option<Cut>, RecordingError> {
     match lines.advance()? {
         Next::End => Ok(None),
         Next::Cut(cut @ Cut::MidStream) if lines.text().is_empty() => Ok(Some(cut)),

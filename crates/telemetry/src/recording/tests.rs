@@ -1,4 +1,4 @@
-//! What was written reads back, and whatever is wrong with a file is said and never panics.
+//! Tests that recordings read back, and that damaged files give an error and never panic.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use super::*;
 use crate::timeline::example::{gauge, sensor, time};
 use crate::{Batch, EventKind, Reading, Signal};
 
-/// Bytes that can be looked at while a writer has them.
+/// A buffer that can be read while a writer owns a clone of it.
 #[derive(Clone, Default)]
 struct Bytes(Arc<Mutex<Vec<u8>>>);
 
@@ -58,7 +58,7 @@ fn rows() -> impl Strategy<Value = Vec<(usize, i64, u32, f64)>> {
     prop::collection::vec((0_usize..3, -1_000_000_i64..i64::MAX, any::<u32>(), value), 0..40)
 }
 
-/// Whether each column of the one is the start of the other's.
+/// Whether each column of `part` is a prefix of the column of `whole`.
 fn is_prefix(part: &Timeline, whole: &Timeline) -> bool {
     let columns = |timeline: &Timeline| {
         timeline.channels().map(|(id, _)| timeline.column(id).readings().values.to_vec()).collect::<Vec<_>>()
@@ -68,26 +68,26 @@ fn is_prefix(part: &Timeline, whole: &Timeline) -> bool {
 
 proptest! {
     #[test]
-    fn what_was_written_reads_back(rows in rows(), gzip in any::<bool>()) {
+    fn written_recordings_read_back(rows in rows(), gzip in any::<bool>()) {
         let timeline = example(&rows);
         let packing = if gzip { Packing::Gzip } else { Packing::Plain };
         prop_assert_eq!(read_bytes(&written(&timeline, packing)).unwrap(), timeline);
     }
 
     #[test]
-    fn a_cut_anywhere_is_told_and_keeps_a_prefix(rows in rows(), gzip in any::<bool>(), at in 0.0_f64..1.0) {
+    fn a_truncated_recording_is_an_error_and_keeps_a_prefix(rows in rows(), gzip in any::<bool>(), at in 0.0_f64..1.0) {
         let timeline = example(&rows);
         let bytes = written(&timeline, if gzip { Packing::Gzip } else { Packing::Plain });
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place inside the bytes")]
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index into the bytes")]
         let cut = &bytes[..(at * bytes.len() as f64) as usize];
         prop_assert!(read_bytes(cut).is_err());
         if let Ok(recording) = read(cut, Leniency::KeepWhole) {
             prop_assert!(is_prefix(&recording.timeline, &timeline));
-            let told = recording.truncation.map(|truncation| truncation.readings);
-            prop_assert_eq!(told, Some(recording.timeline.len() as u64));
+            let complete = recording.truncation.map(|truncation| truncation.readings);
+            prop_assert_eq!(complete, Some(recording.timeline.len() as u64));
         } else {
             let header = bytes.iter().position(|&byte| byte == b'\n').unwrap_or(usize::MAX);
-            prop_assert!(gzip || cut.len() <= header, "only a recording without its header has nothing whole");
+            prop_assert!(gzip || cut.len() <= header, "only a recording cut in its header has no complete part");
         }
     }
 
@@ -99,10 +99,10 @@ proptest! {
         to in any::<u8>(),
     ) {
         let mut bytes = written(&example(&rows), if gzip { Packing::Gzip } else { Packing::Plain });
-        let place = at.index(bytes.len());
-        bytes[place] = to;
+        let index = at.index(bytes.len());
+        bytes[index] = to;
         for leniency in [Leniency::Strict, Leniency::KeepWhole] {
-            let _any_answer_will_do = read(bytes.as_slice(), leniency);
+            let _ = read(bytes.as_slice(), leniency);
         }
     }
 }
@@ -118,7 +118,7 @@ fn read_error(text: &str) -> RecordingError {
 }
 
 #[test]
-fn the_format_is_what_the_documentation_says() {
+fn the_format_matches_the_documentation() {
     let event = r#"{"event":{"at_ns":5,"kind":"counter_reset","message":"m"}}"#;
     let text = format!("{HEADER}\n[0,1000,7,1.5]\n{event}\n{{\"end\":{{\"readings\":1}}}}\n");
     let timeline = read_bytes(text.as_bytes()).unwrap();
@@ -128,7 +128,7 @@ fn the_format_is_what_the_documentation_says() {
 }
 
 #[test]
-fn every_kind_of_damage_has_its_own_error() {
+fn each_kind_of_damage_has_a_specific_error() {
     for (text, expected) in [
         (String::new(), "the recording is empty"),
         (String::from("\n \n"), "the recording is empty"),
@@ -149,7 +149,10 @@ fn every_kind_of_damage_has_its_own_error() {
         (format!("{HEADER}\n[0,1,0,1e999]\n"), "line 2: the value is not a finite number"),
         (format!("{HEADER}\n[0,1,0,2.5,6]\n"), "line 2: column 12: trailing characters"),
         (format!("{HEADER}\n[0,1,-4,2.5]\n"), "line 2: column 7: invalid value"),
-        (format!("{HEADER}\n[0,1,0,2.5]\n{{\"end\":{{\"readings\":2}}}}\n"), "says it has 2 readings and has 1"),
+        (
+            format!("{HEADER}\n[0,1,0,2.5]\n{{\"end\":{{\"readings\":2}}}}\n"),
+            "end line gives 2 readings, but the recording has 1",
+        ),
         (
             format!("{HEADER}\n{{\"end\":{{\"readings\":0}}}}\n[0,1,0,2.5]\n"),
             "line 3: there is text after the end line",
@@ -162,7 +165,7 @@ fn every_kind_of_damage_has_its_own_error() {
 }
 
 #[test]
-fn nothing_grows_past_its_limit() {
+fn large_lines_and_files_are_rejected() {
     let text = format!("{HEADER}\n[0,1,0,2.5]{}\n", " ".repeat(1000));
     let limited = |line, total| {
         read_within(text.as_bytes(), Leniency::KeepWhole, Limits { total, line }).unwrap_err().to_string()
@@ -177,7 +180,7 @@ fn nothing_grows_past_its_limit() {
 }
 
 #[test]
-fn a_killed_writer_leaves_what_it_flushed() {
+fn a_killed_writer_leaves_the_flushed_readings() {
     let bytes = Bytes::default();
     let info = sensor("a");
     let channels = [gauge(Signal::Energy)];

@@ -60,8 +60,8 @@ pub enum Packing {
 }
 
 impl RecordingWriter {
-    /// Starts a recording in a file and overwrites an existing one; uses gzip if the name ends in `.gz`. Pass the sensors
-    /// in the same order as to the sampler.
+    /// Starts a recording in a file and overwrites an existing one; uses gzip if the name ends in `.gz`. Pass the
+    /// sensors in the same order as to the sampler.
     pub fn create<'a>(
         path: impl AsRef<Path>,
         sensors: impl IntoIterator<Item = (&'a SensorInfo, &'a [Channel])>,
@@ -105,8 +105,8 @@ impl RecordingWriter {
         Ok(writer)
     }
 
-    /// Writes a batch of a sensor. Invalid readings (an unknown channel, or a value that is not finite) are skipped, as in a
-    /// timeline.
+    /// Writes a batch of a sensor. Invalid readings (an unknown channel, or a value that is not finite) are skipped, as
+    /// in a timeline.
     pub fn append(&mut self, key: SensorKey, batch: &Batch) -> Result<(), RecordingError> {
         let of_sensor = self.channels.get(key.index()).cloned().unwrap_or(0..0);
         for reading in &batch.readings {
@@ -225,8 +225,8 @@ impl RecordingHandle {
         matches!(&*self.0.lock().unwrap_or_else(PoisonError::into_inner), State::Failed(_))
     }
 
-    /// Writes the end line; call it after the sampler is stopped. Returns the first write error: readings before it can be
-    /// read, later ones were not written.
+    /// Writes the end line; call it after the sampler is stopped. Returns the first write error: readings before it can
+    /// be read, later ones were not written.
     pub fn finish(self) -> Result<(), RecordingError> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match std::mem::replace(&mut *state, State::Finished) {

@@ -73,7 +73,7 @@ enum WakeReason {
 }
 
 impl Sampler {
-    /// Starts one thread for each sensor. The keys the tap sees count the sensors in this order.
+    /// Starts one thread for each sensor. The tap gets sensor keys in this order.
     #[must_use]
     pub fn start(sensors: Vec<Box<dyn Sensor>>, clock: Arc<Clock>, tap: Option<Tap>) -> Self {
         let mut timeline = Timeline::default();
@@ -96,8 +96,8 @@ impl Sampler {
             let worker = Worker::new(Arc::clone(&shared), key, sensor);
             let name = format!("ergo-{}", shared.sensors[key.index()].id);
             if let Err(cause) = thread::Builder::new().name(name).spawn(move || worker.run()) {
-                // The worker went with the closure and has said that it ended.
-                let message = format!("{}: no thread to sample it on: {cause}", shared.sensors[key.index()].id);
+                // Dropping the closure dropped the worker, which marked itself as ended.
+                let message = format!("{}: cannot start its sampling thread: {cause}", shared.sensors[key.index()].id);
                 shared.report_event(key, EventKind::DeviceLost, message);
             }
         }
@@ -110,7 +110,7 @@ impl Sampler {
             }
         };
         if let Err(cause) = thread::Builder::new().name(String::from("ergo-clock")).spawn(keep) {
-            let message = format!("no thread to watch the wall clock on: {cause}; a step would go unnoticed");
+            let message = format!("cannot watch the wall clock: {cause}; clock steps will not be detected");
             shared.note(EventKind::ReadFailed, message);
         }
         Self { shared, patience: PATIENCE }
@@ -146,11 +146,11 @@ impl Sampler {
     pub fn drain(&self, timeout: Duration) -> bool {
         let mut progress = lock(&self.shared.progress);
         progress.drains += 1;
-        let asked = progress.drains;
+        let request = progress.drains;
         self.shared.stopping.notify_all();
         let is_waiting = |progress: &mut Progress| {
             !progress.stopping
-                && progress.running.iter().zip(&progress.drained).any(|(&runs, &seen)| runs && seen < asked)
+                && progress.running.iter().zip(&progress.drained).any(|(&runs, &completed)| runs && completed < request)
         };
         let waited = self.shared.ended.wait_timeout_while(progress, timeout, is_waiting);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
@@ -167,7 +167,7 @@ impl Sampler {
             let progress = lock(&self.shared.progress);
             for (info, _) in self.shared.sensors.iter().zip(&progress.running).filter(|&(_, &running)| running) {
                 let (id, patience) = (&info.id, self.patience.as_secs_f64());
-                let message = format!("{id} did not answer for {patience} s at the end and was left behind");
+                let message = format!("{id} did not respond within {patience} s at the end and was abandoned");
                 batch.event(self.shared.clock.now(), EventKind::DeviceLost, message);
             }
         }
@@ -210,7 +210,7 @@ impl SamplerState {
             && catch_unwind(AssertUnwindSafe(|| call(info, key, batch))).is_err()
         {
             *tap = None;
-            let message = String::from("what listened to the readings panicked and is not called again");
+            let message = String::from("the callback for readings panicked and is not called again");
             self.note(EventKind::ReadFailed, message);
         }
     }
@@ -229,7 +229,7 @@ impl SamplerState {
     /// Checks the wall clock for steps. They belong to no sensor and are reported for the first one.
     fn reanchor(&self, batch: &mut Batch) {
         if let Some(step) = self.clock.reanchor() {
-            let message = format!("the wall clock was stepped by {:+.6} s; the timeline was not", step.get());
+            let message = format!("the wall clock was stepped by {:+.6} s; the timeline is not affected", step.get());
             batch.event(self.clock.now(), EventKind::ClockStepped, message);
         }
     }
@@ -267,9 +267,9 @@ impl SamplerState {
     }
 
     /// Marks a drain request of a sensor as completed.
-    fn drained(&self, key: SensorKey, asked: u64) {
+    fn drained(&self, key: SensorKey, request: u64) {
         if let Some(drained) = lock(&self.progress).drained.get_mut(key.index()) {
-            *drained = asked;
+            *drained = request;
         }
         self.ended.notify_all();
     }

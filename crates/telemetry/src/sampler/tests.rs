@@ -1,4 +1,4 @@
-//! Scripted sensors under the sampler: what they do to a run, and that stopping always works.
+//! Tests of the sampler with scripted sensors: failures, panics, draining and stopping.
 
 use std::collections::VecDeque;
 use std::sync::mpsc;
@@ -7,17 +7,17 @@ use super::*;
 use crate::timeline::example::{gauge, sensor};
 use crate::{Channel, DeviceId, SensorError, Signal};
 
-/// What a scripted sensor does when it is sampled.
+/// The action of a scripted sensor for one sample.
 enum Step {
     Read(f64),
     Fail,
     Lose,
     Panic,
-    /// Blocks until the test hangs up.
+    /// Blocks until the test drops the channel.
     Block(mpsc::Receiver<()>),
 }
 
-/// Does its steps, then ends or, where `endless`, goes on reading 0.
+/// A sensor that performs its steps and then ends, or if `endless` continues with readings of 0.
 struct Scripted {
     info: SensorInfo,
     channels: Vec<Channel>,
@@ -93,7 +93,7 @@ fn readings_arrive_in_order_and_the_sensor_ends() {
 }
 
 #[test]
-fn a_series_of_failures_leaves_its_first_and_its_count() {
+fn a_series_of_failures_leaves_two_events() {
     let steps =
         [Step::Fail, Step::Fail, Step::Fail, Step::Read(1.0), Step::Fail, Step::Read(2.0), Step::Fail, Step::Fail];
     let timeline = run_to_the_end(vec![Scripted::boxed("a", steps)]);
@@ -101,7 +101,7 @@ fn a_series_of_failures_leaves_its_first_and_its_count() {
     let first = (EventKind::ReadFailed, "a: cannot read heat of gpu:0: busy");
     let expected = [
         first,
-        (EventKind::ReadFailed, "a: 3 reads in a row failed, then it was read again"),
+        (EventKind::ReadFailed, "a: 3 reads in a row failed, then a read succeeded"),
         first,
         first,
         (EventKind::ReadFailed, "a: 2 reads in a row failed, until the end"),
@@ -110,7 +110,7 @@ fn a_series_of_failures_leaves_its_first_and_its_count() {
 }
 
 #[test]
-fn a_lost_device_and_a_panic_leave_the_others_alone() {
+fn a_lost_device_or_a_panic_does_not_affect_other_sensors() {
     let timeline = run_to_the_end(vec![
         Scripted::boxed("lost", [Step::Read(1.0), Step::Lose, Step::Read(9.0)]),
         Scripted::boxed("bug", [Step::Read(2.0), Step::Panic, Step::Read(9.0)]),
@@ -120,8 +120,8 @@ fn a_lost_device_and_a_panic_leave_the_others_alone() {
     let mut messages = messages(&timeline);
     messages.sort_by_key(|&(_, text)| text);
     let expected = [
-        (EventKind::DeviceLost, "bug panicked and is not read any more: a bug in a sensor"),
-        (EventKind::DeviceLost, "lost: gpu:0 is lost: it fell off the bus; the other sensors go on"),
+        (EventKind::DeviceLost, "bug panicked and is no longer read: a bug in a sensor"),
+        (EventKind::DeviceLost, "lost: gpu:0 is lost: it fell off the bus; the other sensors continue"),
     ];
     assert_eq!(messages, expected);
 }
@@ -137,7 +137,7 @@ fn stopping_wakes_a_sleeping_sensor_and_samples_it_once_more() {
 }
 
 #[test]
-fn a_blocked_sensor_is_left_behind() {
+fn a_blocked_sensor_is_abandoned() {
     let (hang_up, blocked) = mpsc::channel();
     let mut sampler = start(vec![Scripted::boxed("stuck", [Step::Block(blocked)]), Scripted::endless("good", LONG)]);
     sampler.patience = Duration::from_millis(5);
@@ -148,7 +148,7 @@ fn a_blocked_sensor_is_left_behind() {
 }
 
 #[test]
-fn the_tap_sees_what_the_timeline_got_and_may_panic() {
+fn the_tap_gets_every_batch_and_may_panic() {
     let (sender, receiver) = mpsc::channel();
     let tap: Tap = Box::new(move |info, key, batch| {
         sender.send((info.id.clone(), key.index(), batch.readings.len(), batch.events.len())).unwrap();
@@ -163,7 +163,7 @@ fn the_tap_sees_what_the_timeline_got_and_may_panic() {
     assert_eq!(timeline.events().len(), 2, "the failure, and the panic of the tap");
 }
 
-/// Is sampled once; then holds a reading back until it is drained.
+/// A sensor with a reading that only a drain returns.
 struct Holding {
     info: SensorInfo,
     channels: Vec<Channel>,
@@ -190,11 +190,11 @@ impl Sensor for Holding {
 }
 
 #[test]
-fn what_a_sensor_holds_comes_when_it_is_drained() {
+fn draining_returns_buffered_readings() {
     let info = SensorInfo { interval: LONG, ..sensor("ring") };
     let holding = Holding { info, channels: vec![gauge(Signal::Temperature)], held: vec![1.0, 2.0] };
     let sampler = start(vec![Box::new(holding), Scripted::endless("other", LONG), Scripted::boxed("over", [])]);
-    assert!(sampler.drain(LONG), "the others have nothing to hand out, and one has ended");
+    assert!(sampler.drain(LONG), "sensors without a buffer and ended sensors count as drained");
     let found = sampler.with_timeline(|timeline| {
         let (id, _) = timeline.channels().next().unwrap();
         timeline.column(id).readings().values.to_vec()
@@ -204,7 +204,7 @@ fn what_a_sensor_holds_comes_when_it_is_drained() {
 }
 
 #[test]
-fn a_sensor_that_blocks_is_not_waited_for_longer_than_asked() {
+fn draining_a_blocked_sensor_times_out() {
     let (hang_up, blocked) = mpsc::channel();
     let sampler = start(vec![Scripted::boxed("stuck", [Step::Block(blocked)])]);
     assert!(!sampler.drain(Duration::from_millis(20)));

@@ -55,11 +55,11 @@ impl Worker {
                 break;
             }
             due = next_deadline(due, Instant::now(), interval);
-            while let WakeReason::ToDrain(asked) = self.shared.wait_as(self.key, due) {
+            while let WakeReason::ToDrain(request) = self.shared.wait_as(self.key, due) {
                 batch.clear();
                 self.drain(&mut batch);
                 self.shared.deliver(self.key, &batch);
-                self.shared.drained(self.key, asked);
+                self.shared.drained(self.key, request);
             }
         }
         batch.clear();
@@ -67,7 +67,7 @@ impl Worker {
         self.shared.deliver(self.key, &batch);
     }
 
-    /// Ignores errors and panics: the next sample repeats and reports them.
+    /// Ignores errors and panics, because the next sample repeats and reports them.
     fn drain(&mut self, batch: &mut Batch) {
         let Some(sensor) = self.sensor.as_mut() else { return };
         let clock = &self.shared.clock;
@@ -84,14 +84,14 @@ impl Worker {
         let (result, interval) = match sampled {
             Ok(sampled) => sampled,
             Err(panic) => {
-                let message = format!("{} panicked and is not read any more: {}", self.id(), panic_message(&*panic));
+                let message = format!("{} panicked and is no longer read: {}", self.id(), panic_message(&*panic));
                 batch.event(self.shared.clock.now(), EventKind::DeviceLost, message);
                 return (Next::End, SHORTEST_INTERVAL);
             }
         };
         let next = match result {
             Ok(()) => {
-                self.end_series(batch, "then it was read again");
+                self.end_series(batch, "then a read succeeded");
                 Next::GoOn
             }
             Err(error @ SensorError::Read { .. }) => {
@@ -103,7 +103,7 @@ impl Worker {
                 Next::GoOn
             }
             Err(error @ SensorError::Lost { .. }) => {
-                let text = format!("{}: {error}; the other sensors go on", self.id());
+                let text = format!("{}: {error}; the other sensors continue", self.id());
                 let message = Message { text, hint: error.hint() };
                 batch.event(self.shared.clock.now(), EventKind::DeviceLost, message);
                 Next::End
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_out_of_reason_are_brought_back() {
+    fn extreme_intervals_are_clamped() {
         let now = Instant::now();
         assert_eq!(next_deadline(now, now, Duration::ZERO), now + SHORTEST_INTERVAL);
         assert_eq!(next_deadline(now, now, Duration::MAX), now + LONGEST_INTERVAL);

@@ -1,6 +1,6 @@
-//! The readings of one channel, as three columns of equal length: 20 bytes a reading, a million readings in 20 MB.
+//! The readings of one channel, as three columns of equal length: 20 bytes per reading, so 20 MB per million readings.
 //!
-//! Always sorted by time; of equal times the one that arrived first stands first. Values are finite.
+//! Readings are always sorted by time; those with equal times are in order of arrival. Values are finite.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use ergometer_units::{Timestamp, Window};
 
 use super::spacing::Spacing;
 
-/// The readings of one channel for the whole run, in the order of time.
+/// The readings of one channel for the whole run, sorted by time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Column {
     at_ns: Vec<i64>,
@@ -40,7 +40,7 @@ pub struct Point {
 }
 
 impl Column {
-    /// Adds a reading in its place. At the end this is fast, and readings mostly arrive in order.
+    /// Adds a reading at its sorted position. Adding at the end is fast, and most readings arrive in order.
     pub(crate) fn push(&mut self, at_ns: i64, early_ns: u32, value: f64) {
         match self.at_ns.last() {
             Some(&last) if last > at_ns => self.insert(at_ns, early_ns, value),
@@ -55,21 +55,21 @@ impl Column {
         }
     }
 
-    /// Adds a reading at the end, wherever its time belongs; [`settle`](Self::settle) must follow.
+    /// Adds a reading at the end, regardless of its time. Call [`sort`](Self::sort) after the last one.
     pub(crate) fn push_unsorted(&mut self, at_ns: i64, early_ns: u32, value: f64) {
         self.at_ns.push(at_ns);
         self.early_ns.push(early_ns);
         self.values.push(value);
     }
 
-    /// Puts everything in its place, at once: a recording in reverse would cost the square of its length otherwise.
-    pub(crate) fn settle(&mut self) {
+    /// Sorts all readings. Inserting the readings of a reversed recording one by one would take quadratic time.
+    pub(crate) fn sort(&mut self) {
         if !self.at_ns.is_sorted() {
             let mut order: Vec<usize> = (0..self.at_ns.len()).collect();
-            order.sort_by_key(|&place| self.at_ns[place]);
-            self.at_ns = order.iter().map(|&place| self.at_ns[place]).collect();
-            self.early_ns = order.iter().map(|&place| self.early_ns[place]).collect();
-            self.values = order.iter().map(|&place| self.values[place]).collect();
+            order.sort_by_key(|&index| self.at_ns[index]);
+            self.at_ns = order.iter().map(|&index| self.at_ns[index]).collect();
+            self.early_ns = order.iter().map(|&index| self.early_ns[index]).collect();
+            self.values = order.iter().map(|&index| self.values[index]).collect();
         }
         self.spacing = Spacing::default();
         for pair in self.at_ns.windows(2) {
@@ -78,19 +78,19 @@ impl Column {
     }
 
     fn insert(&mut self, at_ns: i64, early_ns: u32, value: f64) {
-        let place = self.at_ns.partition_point(|&at| at <= at_ns);
-        let next = self.at_ns[place];
-        if let Some(before) = place.checked_sub(1).map(|before| self.at_ns[before]) {
+        let index = self.at_ns.partition_point(|&at| at <= at_ns);
+        let next = self.at_ns[index];
+        if let Some(before) = index.checked_sub(1).map(|before| self.at_ns[before]) {
             self.spacing.remove(next.saturating_sub(before));
             self.spacing.add(at_ns.saturating_sub(before));
         }
         self.spacing.add(next.saturating_sub(at_ns));
-        self.at_ns.insert(place, at_ns);
-        self.early_ns.insert(place, early_ns);
-        self.values.insert(place, value);
+        self.at_ns.insert(index, at_ns);
+        self.early_ns.insert(index, early_ns);
+        self.values.insert(index, value);
     }
 
-    /// The readings of a window with their neighbours.
+    /// The readings of a window, with the reading before and the reading after it.
     pub(super) fn around(&self, window: Window) -> Self {
         let Range { start, end } = self.range(window);
         self.part(start.saturating_sub(1)..(end + 1).min(self.len()))
@@ -104,14 +104,14 @@ impl Column {
         }
     }
 
-    fn part(&self, places: Range<usize>) -> Self {
+    fn part(&self, range: Range<usize>) -> Self {
         let mut part = Self {
-            at_ns: self.at_ns[places.clone()].to_vec(),
-            early_ns: self.early_ns[places.clone()].to_vec(),
-            values: self.values[places].to_vec(),
+            at_ns: self.at_ns[range.clone()].to_vec(),
+            early_ns: self.early_ns[range.clone()].to_vec(),
+            values: self.values[range].to_vec(),
             spacing: Spacing::default(),
         };
-        part.settle();
+        part.sort();
         part
     }
 
@@ -133,23 +133,23 @@ impl Column {
         self.slice(0..self.len())
     }
 
-    /// The places of the readings whose time lies in the window. Their neighbours are at `start - 1` and `end`.
+    /// The indices of the readings in the window. Their neighbours are at `start - 1` and `end`.
     #[must_use]
     pub fn range(&self, window: Window) -> Range<usize> {
-        let place = |time: Timestamp| self.at_ns.partition_point(|&at| at < time.nanos_since_epoch());
-        place(window.start())..place(window.end())
+        let index = |time: Timestamp| self.at_ns.partition_point(|&at| at < time.nanos_since_epoch());
+        index(window.start())..index(window.end())
     }
 
-    /// The readings whose time lies in the window.
+    /// The readings in the window.
     #[must_use]
     pub fn within(&self, window: Window) -> Readings<'_> {
         self.slice(self.range(window))
     }
 
-    /// The reading at a place, counted from 0 in the order of time.
+    /// The reading at an index in time order.
     #[must_use]
-    pub fn get(&self, place: usize) -> Option<Point> {
-        let (&at_ns, &early_ns, &value) = (self.at_ns.get(place)?, self.early_ns.get(place)?, self.values.get(place)?);
+    pub fn get(&self, index: usize) -> Option<Point> {
+        let (&at_ns, &early_ns, &value) = (self.at_ns.get(index)?, self.early_ns.get(index)?, self.values.get(index)?);
         Some(Point::new(at_ns, early_ns, value))
     }
 
@@ -219,7 +219,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_look_up_equals_a_linear_scan(
+        fn a_lookup_equals_a_linear_scan(
             times in prop::collection::vec(0_i64..100, 0..60),
             (start, end) in (0_i64..110, 0_i64..110),
         ) {
@@ -235,8 +235,8 @@ mod tests {
                 column.within(window).points().map(|point| (point.at.nanos_since_epoch(), point.value)).collect();
             prop_assert_eq!(found, expected);
             let before = times.iter().copied().filter(|&time| time <= start).max();
-            let in_force = column.at_or_before(Timestamp::from_nanos_since_epoch(start));
-            prop_assert_eq!(in_force.map(|point| point.at.nanos_since_epoch()), before);
+            let current = column.at_or_before(Timestamp::from_nanos_since_epoch(start));
+            prop_assert_eq!(current.map(|point| point.at.nanos_since_epoch()), before);
         }
 
         #[test]
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_reading_stands_in_its_place() {
+    fn a_late_reading_is_inserted_in_time_order() {
         let mut column = Column::default();
         for (at_ns, early_ns, value) in [(10, 1, 1.0), (30, 3, 3.0), (20, 2, 2.0)] {
             column.push(at_ns, early_ns, value);

@@ -1,7 +1,7 @@
 //! Stores all readings of a run, and computes gaps and statistics of any window.
 //!
-//! Nothing is downsampled or overwritten. Every column is sorted by time and contains only finite values; other readings
-//! are rejected with an event.
+//! Nothing is downsampled or overwritten. Every column is sorted by time and contains only finite values; other
+//! readings are rejected with an event.
 
 mod column;
 mod gaps;
@@ -56,7 +56,7 @@ pub struct Timeline {
 struct Source {
     info: SensorInfo,
     tracks: Range<usize>,
-    refused: u64,
+    rejected: u64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -82,12 +82,12 @@ impl Timeline {
             sensor: key.0,
             column: Column::default(),
         }));
-        self.sensors.push(Source { info: info.clone(), tracks: first..self.tracks.len(), refused: 0 });
+        self.sensors.push(Source { info: info.clone(), tracks: first..self.tracks.len(), rejected: 0 });
         key
     }
 
-    /// Adds a batch of a sensor. Readings of unknown channels and values that are not finite are rejected; the first one of
-    /// each sensor leaves an event. A key of another timeline has no effect.
+    /// Adds a batch of a sensor. Readings of unknown channels and values that are not finite are rejected, with an
+    /// event for the first one of each sensor. A key of another timeline has no effect.
     pub fn append(&mut self, key: SensorKey, batch: &Batch) {
         let Some(source) = self.sensors.get_mut(key.0) else { return };
         let tracks = &mut self.tracks[source.tracks.clone()];
@@ -99,14 +99,14 @@ impl Timeline {
                     track.column.push(at_ns, u32::try_from(early_ns).unwrap_or(u32::MAX), reading.value);
                 }
                 _ => {
-                    if source.refused == 0 {
+                    if source.rejected == 0 {
                         let message = format!(
-                            "{} sent {} on its channel {}, which is no reading; such are left out",
+                            "{} sent an invalid reading ({} on channel {}); invalid readings are ignored",
                             source.info.id, reading.value, reading.channel
                         );
                         self.events.push(Event::new(reading.at, EventKind::ReadFailed, message));
                     }
-                    source.refused += 1;
+                    source.rejected += 1;
                 }
             }
         }
@@ -119,8 +119,8 @@ impl Timeline {
     }
 
     /// Sorts the readings of a recording.
-    pub(crate) fn settle(&mut self) {
-        self.tracks.iter_mut().for_each(|track| track.column.settle());
+    pub(crate) fn sort(&mut self) {
+        self.tracks.iter_mut().for_each(|track| track.column.sort());
     }
 
     /// The column of a channel, for reading a recording.
@@ -214,7 +214,7 @@ impl Timeline {
         Window::new(Timestamp::from_nanos_since_epoch(*first), Timestamp::from_nanos_since_epoch(*last)).ok()
     }
 
-    /// The readings of a window, with the one before and the one after it of each channel, and all events.
+    /// The readings of a window, for each channel with the reading before and the reading after it, and all events.
     #[must_use]
     pub fn around(&self, window: Window) -> Self {
         let track = |track: &Track| Track { column: track.column.around(window), ..track.clone_empty() };
@@ -231,23 +231,23 @@ impl Timeline {
         self.tracks.iter_mut().for_each(|track| track.column.forget_before(time));
     }
 
-    /// The stretches of a window in which the channel was silent for longer than 250 ms and than five of its usual
-    /// spacings. The usual spacing is the larger of the source's update period and the median between readings; where
-    /// neither is known, the interval of its sensor.
+    /// The parts of a window in which the channel had no readings for longer than 250 ms and five times its usual
+    /// spacing. The usual spacing is the larger of the channel's update period and the median time between readings, or
+    /// the interval of its sensor if neither is known.
     #[must_use]
     pub fn gaps(&self, id: ChannelId, window: Window) -> Vec<Window> {
         gaps::gaps(self.column(id), window, self.gap_threshold_ns(id))
     }
 
-    /// The channel over a window, weighted by time, or `None` where it had no value there. A value holds until the
-    /// next reading, but never for longer than the silence that makes a gap.
+    /// The time-weighted statistics of a channel over a window, or `None` if it has no value there. A value is valid
+    /// until the next reading, but at most for the minimum length of a [gap](Self::gaps).
     #[must_use]
     pub fn stats(&self, id: ChannelId, window: Window) -> Option<Stats> {
         stats::stats(self.column(id), window, self.gap_threshold_ns(id))
     }
 
-    /// As [`stats`](Self::stats), of the sum of several channels (the power of eight GPUs), over the time in which all
-    /// of them had a value. `None` of none.
+    /// Like [`stats`](Self::stats), for the sum of several channels (the power of eight GPUs), over the time in which
+    /// all of them have a value. `None` without channels.
     #[must_use]
     pub fn stats_of_sum(&self, ids: &[ChannelId], window: Window) -> Option<Stats> {
         let columns: Vec<_> = ids.iter().map(|&id| (self.column(id), self.gap_threshold_ns(id))).collect();
@@ -275,7 +275,7 @@ mod tests {
     use crate::Reading;
 
     #[test]
-    fn two_sensors_share_a_device_and_the_first_is_found() {
+    fn find_returns_the_first_of_two_sensors_of_a_device() {
         let mut timeline = Timeline::default();
         let first = timeline.add_sensor(&sensor("first"), &[gauge(Signal::Temperature), gauge(Signal::ClockCore)]);
         let second = timeline.add_sensor(&sensor("second"), &[gauge(Signal::Temperature), gauge(Signal::Energy)]);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reading_is_refused_with_one_event() {
+    fn invalid_readings_are_rejected_with_one_event() {
         let mut timeline = Timeline::default();
         let key = timeline.add_sensor(&sensor("odd"), &[gauge(Signal::Temperature)]);
         let mut batch = Batch::default();
@@ -309,14 +309,14 @@ mod tests {
         batch.push(0, time(4), 40.0);
         timeline.append(key, &batch);
         assert_eq!((timeline.len(), timeline.events().len()), (1, 1));
-        assert!(timeline.events()[0].message.contains("odd sent NaN on its channel 0"));
+        assert!(timeline.events()[0].message.contains("odd sent an invalid reading (NaN on channel 0)"));
         timeline.append(SensorKey(5), &batch);
         assert_eq!(timeline.len(), 1, "a key of another timeline");
         assert!(Timeline::default().is_empty() && Timeline::default().span().is_none());
     }
 
     #[test]
-    fn a_range_of_time_too_wide_for_its_column_saturates() {
+    fn an_uncertainty_longer_than_its_column_allows_saturates() {
         let mut timeline = Timeline::default();
         let key = timeline.add_sensor(&sensor("slow"), &[gauge(Signal::Energy)]);
         let readings = vec![
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_told_by_the_update_period_the_spacing_or_the_interval() {
+    fn the_gap_threshold_uses_the_update_period_the_spacing_or_the_interval() {
         let second = 1_000_000_000;
         let slow = Channel { update_period: Some(Seconds::new(1.0)), ..gauge(Signal::Energy) };
         let mut timeline = Timeline::default();
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_has_its_neighbours_and_what_is_forgotten_is_gone() {
+    fn around_keeps_neighbours_and_forget_before_removes_readings() {
         let mut timeline = Timeline::default();
         let info = SensorInfo {
             id: String::from("one"),

@@ -1,12 +1,12 @@
 //! Maintains the median spacing of consecutive readings without a pass over the column.
 //!
-//! A histogram with eight buckets an octave: 2 KB a column, and the median is within 6 % of the exact one. That is
-//! enough for what it is for, the length from which silence counts as a gap (five spacings).
+//! It uses a histogram with eight buckets per octave: 2 KB per column, with the median accurate to 6 %. This suffices
+//! for its purpose, the threshold for gaps (five spacings).
 
-/// Buckets for every spacing an `i64` of nanoseconds can hold: 8 exact ones, then 8 for each of 60 octaves.
+/// The number of buckets for all spacings in an `i64` of nanoseconds: 8 exact ones, then 8 for each of 60 octaves.
 const BUCKETS: usize = 8 + 60 * 8;
 
-/// How far apart the readings of a column are.
+/// The histogram of the times between consecutive readings of a column.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Spacing {
     counts: Vec<u32>,
@@ -27,23 +27,23 @@ impl Spacing {
         self.total += 1;
     }
 
-    /// Forgets one spacing that was added before.
+    /// Removes one spacing that was added before.
     pub(super) fn remove(&mut self, spacing_ns: i64) {
         let count = &mut self.counts[bucket(spacing_ns)];
         *count = count.saturating_sub(1);
         self.total = self.total.saturating_sub(1);
     }
 
-    /// The median in nanoseconds, `None` without a spacing.
+    /// The median in nanoseconds, `None` if there are no spacings.
     pub(super) fn median_ns(&self) -> Option<i64> {
         if self.total == 0 {
             return None;
         }
-        let mut seen = 0;
+        let mut counted = 0;
         for (bucket, &count) in self.counts.iter().enumerate() {
-            seen += u64::from(count);
-            if 2 * seen >= self.total {
-                return Some(middle_of(bucket));
+            counted += u64::from(count);
+            if 2 * counted >= self.total {
+                return Some(middle(bucket));
             }
         }
         None
@@ -52,14 +52,14 @@ impl Spacing {
 
 fn bucket(spacing_ns: i64) -> usize {
     let spacing_ns = spacing_ns.max(0).unsigned_abs();
-    let place = match spacing_ns.checked_ilog2() {
+    let bucket = match spacing_ns.checked_ilog2() {
         Some(octave @ 3..) => u64::from(octave - 2) * 8 + ((spacing_ns >> (octave - 3)) & 7),
         _ => spacing_ns,
     };
-    usize::try_from(place).unwrap_or(BUCKETS - 1).min(BUCKETS - 1)
+    usize::try_from(bucket).unwrap_or(BUCKETS - 1).min(BUCKETS - 1)
 }
 
-fn middle_of(bucket: usize) -> i64 {
+fn middle(bucket: usize) -> i64 {
     let (octave, eighth) = (bucket / 8, i64::try_from(bucket % 8).unwrap_or(0));
     match octave.checked_sub(1) {
         None => eighth,
@@ -87,7 +87,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_removed_was_never_there(kept in 0_i64..i64::MAX, removed in 0_i64..i64::MAX) {
+        fn removing_a_spacing_undoes_adding_it(kept in 0_i64..i64::MAX, removed in 0_i64..i64::MAX) {
             let (mut with, mut without) = (Spacing::default(), Spacing::default());
             with.add(kept);
             with.add(removed);

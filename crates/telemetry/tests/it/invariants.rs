@@ -1,12 +1,12 @@
-//! What holds of every energy, whatever the sensors and the windows.
+//! Invariants of energy estimates, for all sensors and windows.
 
 use ergometer_telemetry::{EnergyMeter, Timeline};
 use proptest::prelude::*;
 
 use crate::random::Random;
-use crate::simulator::{COUNTER, Curve, GPU, Place, RING, Ring, add, window};
+use crate::simulator::{COUNTER, ChannelSpec, Curve, GPU, RING, Ring, add, window};
 
-/// Which sensors there are.
+/// The sensors of the device.
 #[derive(Debug, Clone, Copy)]
 enum Sensors {
     Both,
@@ -21,15 +21,15 @@ fn any_sensors() -> impl Strategy<Value = Sensors> {
 fn timeline(curve: &Curve, sensors: Sensors, ring: Ring, seed: u64) -> Timeline {
     let (mut timeline, mut random) = (Timeline::default(), Random::new(seed));
     if matches!(sensors, Sensors::Both | Sensors::Ring) {
-        add(&mut timeline, Place::ring(GPU), ring.readings(curve, &mut random));
+        add(&mut timeline, ChannelSpec::ring(GPU), ring.readings(curve, &mut random));
     }
     if matches!(sensors, Sensors::Both | Sensors::Counter) {
-        add(&mut timeline, Place::counter(GPU, COUNTER.period), COUNTER.readings(curve, &mut random));
+        add(&mut timeline, ChannelSpec::counter(GPU, COUNTER.period), COUNTER.readings(curve, &mut random));
     }
     timeline
 }
 
-/// Pieces of power between 0 and 700 W, 10 to 600 ms long, on a second of idle at either end.
+/// Pieces of 0 to 700 W and 10 to 600 ms, with a second of idle before and after.
 fn any_curve() -> impl Strategy<Value = Curve> {
     prop::collection::vec((0.01..0.6f64, 0.0..700.0f64), 3..12).prop_map(|pieces| {
         let mut curve = Curve::default();
@@ -43,11 +43,11 @@ fn any_curve() -> impl Strategy<Value = Curve> {
 }
 
 proptest! {
-    // A case is a fit of the sensors, 0.05 to 0.3 s.
+    // Each case fits the sensors, which takes 0.05 to 0.3 s.
     #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn parts_sum_to_the_whole_and_lie_in_their_intervals(
+    fn adjacent_windows_add_up_and_intervals_contain_the_estimate(
         curve in any_curve(),
         sensors in any_sensors(),
         seed in any::<u64>(),
@@ -72,7 +72,7 @@ proptest! {
     }
 
     #[test]
-    fn a_constant_power_is_itself(
+    fn constant_power_is_estimated_within_one_percent(
         watts in 5.0..1000.0f64,
         sensors in any_sensors(),
         seed in any::<u64>(),
@@ -82,11 +82,12 @@ proptest! {
         let mut curve = Curve::default();
         curve.push(5.0, watts);
         let timeline = timeline(&curve, sensors, Ring { noise: 0.0, ..RING }, seed);
-        let asked = window(from, from + length);
-        let meter = EnergyMeter::new(&timeline, &[asked]);
-        let energy = meter.energy(asked).measured.unwrap();
-        // A step of the counter is a millijoule coarse, a bracket without a clock 25 ms wide.
-        prop_assert!((energy.joules.get() / (watts * length) - 1.0).abs() < 0.01, "{energy:?} for {} J", watts * length);
-        prop_assert!((energy.low.get()..=energy.high.get()).contains(&(watts * length)));
+        let requested = window(from, from + length);
+        let meter = EnergyMeter::new(&timeline, &[requested]);
+        let energy = meter.energy(requested).measured.unwrap();
+        // The counter has a resolution of 1 mJ, and a step is known to up to 25 ms.
+        let truth = watts * length;
+        prop_assert!((energy.joules.get() / truth - 1.0).abs() < 0.01, "{energy:?} for {truth} J");
+        prop_assert!((energy.low.get()..=energy.high.get()).contains(&truth));
     }
 }

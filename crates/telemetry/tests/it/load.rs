@@ -1,55 +1,56 @@
-//! A load whose joules are known: isolated windows on idle, then windows back to back.
+//! A simulated load of known energy: isolated windows between idle times, then back-to-back windows.
 //!
-//! Power drifts by 2 % over 20 s and wanders by 1 % within a window, as a real load's does.
+//! As in a real load, power drifts by 2 % over 20 s and fluctuates by 1 % within a window.
 
 use ergometer_units::Window;
 
 use crate::random::Random;
 use crate::simulator::{Curve, window};
 
-/// The length classes, in milliseconds, and how many windows of each there are, isolated and back to back.
+/// The classes of window lengths: minimum and maximum in milliseconds, and the number of isolated and of back-to-back
+/// windows.
 pub(crate) const CLASSES: [(f64, f64, u32); 4] =
     [(10.0, 50.0, 32), (50.0, 150.0, 32), (150.0, 500.0, 28), (500.0, 1200.0, 16)];
 
 const IDLE: f64 = 120.0;
 
-/// What makes a load harder to measure than constant powers between known edges.
+/// The difficulty of a load, compared with constant power between known edges.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
-    /// The deviation of the edges that are told from those that are true, in seconds.
+    /// The standard deviation of the known edges from the true ones, in seconds.
     pub(crate) edge_error: f64,
-    /// The first quarter of a window, at most 0.1 s, draws up to this share more: a prefill.
+    /// The first quarter of a window, at most 0.1 s, draws up to this share more power, like a prefill.
     pub(crate) surge: f64,
 }
 
 impl Load {
-    /// Constant powers between known edges.
+    /// Constant power between known edges.
     pub(crate) const PLAIN: Self = Self { edge_error: 0.0, surge: 0.0 };
 
-    /// Edges off by as much as a client's clock and a launch of a kernel are, and a prefill in every window.
+    /// Edges with the error of a client's clock and a kernel launch, and a prefill in every window.
     pub(crate) const HARD: Self = Self { edge_error: 0.001, surge: 0.4 };
 }
 
-/// A window and the joules it truly took.
+/// A window and its true energy.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Known {
+pub(crate) struct KnownWindow {
     pub(crate) from: f64,
     pub(crate) to: f64,
     pub(crate) isolated: bool,
     pub(crate) joules: f64,
 }
 
-impl Known {
+impl KnownWindow {
     pub(crate) fn window(&self) -> Window {
         window(self.from, self.to)
     }
 }
 
-/// What truly happened.
+/// The true power curve and its windows.
 #[derive(Debug)]
 pub(crate) struct Truth {
     pub(crate) curve: Curve,
-    pub(crate) known: Vec<Known>,
+    pub(crate) known: Vec<KnownWindow>,
 }
 
 impl Truth {
@@ -65,7 +66,7 @@ impl Truth {
                 let surge = (length / 4.0).min(0.1);
                 truth.run(surge, watts * higher, &mut random);
                 truth.run(length - surge, watts, &mut random);
-                truth.known.push(Known { from, to: truth.curve.end(), isolated, joules: 0.0 });
+                truth.known.push(KnownWindow { from, to: truth.curve.end(), isolated, joules: 0.0 });
                 if isolated {
                     let pause = random.between(0.25, 0.5);
                     truth.run(pause, IDLE, &mut random);
@@ -82,16 +83,16 @@ impl Truth {
     }
 
     pub(crate) fn windows(&self) -> Vec<Window> {
-        self.known.iter().map(Known::window).collect()
+        self.known.iter().map(KnownWindow::window).collect()
     }
 
-    /// Runs at about this power: pieces of at most 5 ms that drift and wander.
+    /// Adds pieces of at most 5 ms with about this power, which drifts and fluctuates.
     fn run(&mut self, seconds: f64, watts: f64, random: &mut Random) {
         let pieces = (seconds / 0.005).ceil();
         let (mut wander, mut piece) = (0.0, 0.0);
         while piece < pieces {
             let drift = 0.02 * (self.curve.end() / 20.0 * std::f64::consts::TAU).sin();
-            // Pulled back within 0.1 s: a deviation of 1 %, for 0.0031 / sqrt(1 - 0.95²) = 0.01.
+            // Correlated over 0.1 s, with a standard deviation of 0.0031 / sqrt(1 - 0.95²) = 1 %.
             wander = 0.95 * wander + 0.0031 * random.normal();
             self.curve.push(seconds / pieces, watts * (1.0 + drift + wander));
             piece += 1.0;
@@ -99,15 +100,15 @@ impl Truth {
     }
 }
 
-/// The lengths of all classes in seconds, in an order drawn by lot.
+/// The lengths of all classes in seconds, in random order.
 fn shuffled_lengths(random: &mut Random) -> Vec<f64> {
-    let mut lots: Vec<(f64, f64)> = Vec::new();
+    let mut keyed: Vec<(f64, f64)> = Vec::new();
     for (shortest, longest, count) in CLASSES {
         for _ in 0..count {
             let length = random.log_between(shortest, longest) / 1e3;
-            lots.push((random.between(0.0, 1.0), length));
+            keyed.push((random.between(0.0, 1.0), length));
         }
     }
-    lots.sort_by(|a, b| a.0.total_cmp(&b.0));
-    lots.into_iter().map(|(_, length)| length).collect()
+    keyed.sort_by(|a, b| a.0.total_cmp(&b.0));
+    keyed.into_iter().map(|(_, length)| length).collect()
 }

@@ -1,4 +1,4 @@
-//! The crate as its users see it: recordings in, energy out.
+//! Tests of the public API: recordings in, energy out.
 
 mod faults;
 mod invariants;

@@ -1,6 +1,6 @@
-//! Seeded randomness, the same on every machine: splitmix64 (Steele, Lea & Flood 2014).
+//! A seeded random number generator, the same on every machine: splitmix64 (Steele, Lea & Flood 2014).
 
-/// A generator of numbers.
+/// A random number generator.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
@@ -16,18 +16,18 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Evenly in `low..high`.
+    /// A uniform number in `low..high`.
     pub(crate) fn between(&mut self, low: f64, high: f64) -> f64 {
         let unit = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
         low + unit * (high - low)
     }
 
-    /// Evenly in the logarithm, in `low..high`: as many short ones as long ones.
+    /// A number in `low..high` whose logarithm is uniform.
     pub(crate) fn log_between(&mut self, low: f64, high: f64) -> f64 {
         self.between(low.ln(), high.ln()).exp()
     }
 
-    /// Of mean zero and deviation one: the sum of twelve uniforms, less six.
+    /// An approximately normal number with mean 0 and standard deviation 1: the sum of twelve uniforms, minus six.
     pub(crate) fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.between(0.0, 1.0)).sum::<f64>() - 6.0
     }

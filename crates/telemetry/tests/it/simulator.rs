@@ -1,7 +1,7 @@
-//! A true power curve goes in; a timeline comes out, as scripted sensors would have filled it.
+//! Simulates sensors: converts a true power curve into the readings of a timeline.
 //!
-//! The curve is constant between breakpoints, so its energy over any window, and what a low-pass or a boxcar shows of
-//! it at any time, are exact: nothing is integrated numerically.
+//! The curve is constant between breakpoints, so its energy over any window and the output of a low-pass or a boxcar at
+//! any time are exact, without numerical integration.
 
 use std::time::Duration;
 
@@ -23,16 +23,16 @@ pub(crate) fn window(from: f64, to: f64) -> Window {
     Window::new(time(from), time(to)).unwrap()
 }
 
-/// The true power, from time zero on.
+/// The true power, starting at time zero.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Curve {
-    /// Where each piece begins, its watts, and the joules before it.
+    /// For each piece: its start, its watts, and the joules before it.
     pieces: Vec<(f64, f64, f64)>,
     end: f64,
 }
 
 impl Curve {
-    /// Goes on at this power for this long.
+    /// Appends a piece of this length and power.
     pub(crate) fn push(&mut self, seconds: f64, watts: f64) {
         let before = self.energy(self.end);
         self.pieces.push((self.end, watts, before));
@@ -57,8 +57,8 @@ impl Curve {
         self.energy(to) - self.energy(from)
     }
 
-    /// The curve as a sensor with this memory sees it.
-    fn seen_through(&self, memory: Memory) -> Seen<'_> {
+    /// The output of a sensor with this memory.
+    fn output(&self, memory: Memory) -> SensorOutput<'_> {
         let mut level = self.pieces.first().map_or(0.0, |piece| piece.1);
         let levels = match memory {
             Memory::None | Memory::Boxcar(_) => Vec::new(),
@@ -72,11 +72,11 @@ impl Curve {
                 self.pieces.iter().zip(ends).map(before).collect()
             }
         };
-        Seen { curve: self, memory, levels }
+        SensorOutput { curve: self, memory, levels }
     }
 }
 
-/// How a sensor smears power over time; constants in seconds.
+/// How a sensor smooths power over time; constants are in seconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Memory {
     None,
@@ -84,25 +84,25 @@ pub(crate) enum Memory {
     Boxcar(f64),
 }
 
-struct Seen<'a> {
+struct SensorOutput<'a> {
     curve: &'a Curve,
     memory: Memory,
-    /// What a low-pass shows at the start of each piece.
+    /// The output of a low-pass at the start of each piece.
     levels: Vec<f64>,
 }
 
-impl Seen<'_> {
+impl SensorOutput<'_> {
     fn watts(&self, at: f64) -> f64 {
-        let place = self.curve.piece(at);
-        let (start, watts, _) = self.curve.pieces[place];
+        let piece = self.curve.piece(at);
+        let (start, watts, _) = self.curve.pieces[piece];
         match self.memory {
             Memory::None => watts,
-            Memory::LowPass(tau) => watts + (self.levels[place] - watts) * (-(at - start).max(0.0) / tau).exp(),
+            Memory::LowPass(tau) => watts + (self.levels[piece] - watts) * (-(at - start).max(0.0) / tau).exp(),
             Memory::Boxcar(width) => self.curve.joules(at - width, at) / width,
         }
     }
 
-    /// The integral of [`watts`](Self::watts): of a low-pass, what came in less what it still holds.
+    /// The integral of [`watts`](Self::watts): for a low-pass, the input energy minus the energy it has yet to output.
     fn joules(&self, at: f64) -> f64 {
         match self.memory {
             Memory::None | Memory::Boxcar(_) => self.curve.energy(at),
@@ -111,28 +111,29 @@ impl Seen<'_> {
     }
 }
 
-/// Samples of power, stamped by the driver.
+/// Power samples with timestamps of the driver.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ring {
     pub(crate) memory: Memory,
     pub(crate) period: f64,
     pub(crate) lag: f64,
-    /// Stamps scatter by up to this, and this share of them is 10 ms late.
+    /// Timestamps are late by up to this, in seconds.
     pub(crate) jitter: f64,
+    /// This share of timestamps is another 10 ms late.
     pub(crate) late: f64,
     pub(crate) noise: f64,
 }
 
 impl Ring {
     pub(crate) fn readings(&self, curve: &Curve, random: &mut Random) -> Vec<Reading> {
-        let seen = curve.seen_through(self.memory);
+        let output = curve.output(self.memory);
         let mut readings = Vec::new();
         let mut tick = random.between(0.0, self.period);
         while tick < curve.end() {
             let late = if random.chance(self.late) { 0.010 } else { 0.0 };
             let at = time(tick + random.between(0.0, self.jitter) + late);
-            // NVML tells milliwatts.
-            let watts = seen.watts(tick - self.lag) + self.noise * random.normal();
+            // NVML reports milliwatts.
+            let watts = output.watts(tick - self.lag) + self.noise * random.normal();
             readings.push(Reading { channel: 0, after: at, at, value: (watts * 1e3).round().max(0.0) / 1e3 });
             tick += self.period;
         }
@@ -140,7 +141,7 @@ impl Ring {
     }
 }
 
-/// An energy counter. With a boxcar's memory it takes each mean for a whole period, and is blind in between.
+/// An energy counter. With a boxcar memory it uses each mean for a whole period, and misses the rest of the period.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counter {
     pub(crate) memory: Memory,
@@ -154,7 +155,7 @@ pub(crate) struct Counter {
 /// How a counter is read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Read {
-    /// Again and again: each step is known to lie in a bracket of a length between these.
+    /// Continuously: each step is known to lie in an interval of a random length between these.
     EveryStep { shortest: f64, longest: f64 },
     /// At this interval, far longer than its period.
     Every { interval: f64 },
@@ -162,7 +163,7 @@ pub(crate) enum Read {
 
 impl Counter {
     pub(crate) fn readings(&self, curve: &Curve, random: &mut Random) -> Vec<Reading> {
-        let seen = curve.seen_through(self.memory);
+        let output = curve.output(self.memory);
         let mut readings = Vec::new();
         let phase = random.between(0.0, self.period);
         let interval = match self.read {
@@ -178,18 +179,18 @@ impl Counter {
                     (next, next - bracket * share, next + bracket * (1.0 - share))
                 }
                 Read::Every { interval } => {
-                    // A sleep ends late by a tenth of a millisecond, at times by a few.
+                    // A sleep ends a fraction of a millisecond late, sometimes a few milliseconds.
                     let late = if random.chance(0.05) { 0.1 * interval } else { 2e-4 };
                     let read = next + random.between(0.0, late);
                     let step = phase + ((read - phase) / self.period).floor() * self.period;
                     (step, read - 2e-5, read)
                 }
             };
-            // Never from zero: a counter counts since the driver was loaded.
             counted = match self.memory {
-                Memory::Boxcar(_) => counted + seen.watts(step - self.lag) * interval,
-                Memory::None | Memory::LowPass(_) => seen.joules(step - self.lag),
+                Memory::Boxcar(_) => counted + output.watts(step - self.lag) * interval,
+                Memory::None | Memory::LowPass(_) => output.joules(step - self.lag),
             };
+            // A counter does not start at zero: it counts since the driver was loaded.
             let joules = 1e5 + counted;
             let value = (joules / self.unit).floor() * self.unit;
             readings.push(Reading { channel: 0, after: time(after), at: time(at), value });
@@ -199,9 +200,9 @@ impl Counter {
     }
 }
 
-/// Where readings belong in a timeline.
+/// The channel of simulated readings.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct ChannelSpec {
     pub(crate) device: DeviceId,
     pub(crate) scope: Scope,
     pub(crate) signal: Signal,
@@ -209,7 +210,7 @@ pub(crate) struct Place {
     pub(crate) update_period: Option<f64>,
 }
 
-impl Place {
+impl ChannelSpec {
     pub(crate) fn ring(device: DeviceId) -> Self {
         let (signal, provenance) = (Signal::PowerRing, Provenance::SampledPower);
         Self { device, scope: Scope::Device, signal, provenance, update_period: None }
@@ -220,14 +221,14 @@ impl Place {
         Self { device, scope: Scope::Device, signal, provenance, update_period: Some(update_period) }
     }
 
-    pub(crate) fn of(self, scope: Scope) -> Self {
+    pub(crate) fn with_scope(self, scope: Scope) -> Self {
         Self { scope, ..self }
     }
 }
 
-/// Adds a sensor of one channel to a timeline, with all it read.
-pub(crate) fn add(timeline: &mut Timeline, place: Place, readings: Vec<Reading>) {
-    let Place { device, scope, signal, provenance, update_period } = place;
+/// Adds a sensor with one channel and its readings to a timeline.
+pub(crate) fn add(timeline: &mut Timeline, spec: ChannelSpec, readings: Vec<Reading>) {
+    let ChannelSpec { device, scope, signal, provenance, update_period } = spec;
     let interval = Duration::from_millis(50);
     let info = SensorInfo { id: format!("{signal}:{device}"), name: "simulated".to_owned(), device, interval };
     let update_period = update_period.map(Seconds::new);
@@ -235,10 +236,10 @@ pub(crate) fn add(timeline: &mut Timeline, place: Place, readings: Vec<Reading>)
     timeline.append(key, &Batch { readings, events: Vec::new() });
 }
 
-/// The device most tests are about.
+/// The device of most tests.
 pub(crate) const GPU: DeviceId = DeviceId::gpu(0);
 
-/// A ring like an H200's.
+/// A power ring like that of an H200.
 pub(crate) const RING: Ring =
     Ring { memory: Memory::LowPass(0.012), period: 0.02, lag: 0.005, jitter: 0.001, late: 0.07, noise: 2.0 };
 

@@ -1,15 +1,15 @@
-//! A laptop's battery as the only source: a mean power that is renewed every 10 s and read every second.
+//! A laptop's battery as the only source: a mean power that is updated every 10 s and read every second.
 //!
-//! What is shorter than the gauge's own period cannot be told from what is around it, and has to say so.
+//! A window shorter than the update period cannot be resolved, and its estimate must have a note.
 
 use ergometer_telemetry::{DeviceId, EnergyMeter, Estimate, Note, Provenance, Reading, Scope, Signal, Timeline};
 
-use crate::simulator::{Curve, Place, add, time, window};
+use crate::simulator::{ChannelSpec, Curve, add, time, window};
 
-/// How often the gauge renews its figure, in seconds.
-const RENEWAL: f64 = 10.0;
+/// The update period of the gauge, in seconds.
+const UPDATE_PERIOD: f64 = 10.0;
 
-/// Two minutes at 8 W, with 30 W from 43 s to 46 s: a query between two renewals.
+/// Two minutes at 8 W, with 30 W from 43 s to 46 s: a query between two updates.
 fn curve() -> Curve {
     let mut curve = Curve::default();
     curve.push(43.0, 8.0);
@@ -18,20 +18,20 @@ fn curve() -> Curve {
     curve
 }
 
-/// Each second what the gauge last worked out: the mean of its last period, to 10 mW and never twice the same.
+/// One reading per second: the mean of the last full update period, plus up to 40 mW that changes with each update.
 fn readings(curve: &Curve) -> Vec<Reading> {
-    let shown = |second: u32| {
-        let renewed = (f64::from(second) / RENEWAL).floor() * RENEWAL;
-        let mean = curve.joules(renewed - RENEWAL, renewed) / RENEWAL;
+    let reading = |second: u32| {
+        let updated = (f64::from(second) / UPDATE_PERIOD).floor() * UPDATE_PERIOD;
+        let mean = curve.joules(updated - UPDATE_PERIOD, updated) / UPDATE_PERIOD;
         let noise = 0.01 * (f64::from(second / 10) * 7.0 % 5.0);
         Reading { channel: 0, after: time(f64::from(second)), at: time(f64::from(second) + 0.001), value: mean + noise }
     };
-    (0..120).map(shown).collect()
+    (0..120).map(reading).collect()
 }
 
 fn energy(from: f64, to: f64) -> Estimate {
     let mut timeline = Timeline::default();
-    let battery = Place {
+    let battery = ChannelSpec {
         device: DeviceId::meter(0),
         scope: Scope::Psys,
         signal: Signal::PowerAverage,
@@ -39,8 +39,8 @@ fn energy(from: f64, to: f64) -> Estimate {
         update_period: None,
     };
     add(&mut timeline, battery, readings(&curve()));
-    let asked = window(from, to);
-    EnergyMeter::new(&timeline, &[asked]).energy(asked).measured.unwrap()
+    let requested = window(from, to);
+    EnergyMeter::new(&timeline, &[requested]).energy(requested).measured.unwrap()
 }
 
 fn is_too_short(estimate: &Estimate) -> bool {
@@ -48,7 +48,7 @@ fn is_too_short(estimate: &Estimate) -> bool {
 }
 
 #[test]
-fn a_query_between_two_renewals_is_too_short_and_its_interval_holds_the_truth() {
+fn a_query_between_two_updates_is_too_short_and_its_interval_covers_the_truth() {
     for (from, to) in [(43.0, 46.0), (43.5, 45.5), (44.0, 44.4), (62.0, 65.0)] {
         let estimate = energy(from, to);
         let truth = curve().joules(from, to);
@@ -58,7 +58,7 @@ fn a_query_between_two_renewals_is_too_short_and_its_interval_holds_the_truth() 
 }
 
 #[test]
-fn a_minute_is_measured() {
+fn a_window_of_a_minute_is_accurate() {
     for (from, to) in [(20.0, 80.0), (60.0, 110.0)] {
         let estimate = energy(from, to);
         let truth = curve().joules(from, to);

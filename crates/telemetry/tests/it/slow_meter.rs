@@ -1,4 +1,4 @@
-//! A meter of the machine's supply that is read once a second, and nothing else.
+//! A power-supply meter that is read once per second as the only source.
 
 use ergometer_telemetry::{
     Batch, Channel, DeviceId, EnergyMeter, Estimate, Method, Note, Provenance, Reading, Scope, SensorInfo, Signal,
@@ -8,7 +8,7 @@ use ergometer_units::Seconds;
 
 use crate::simulator::{time, window};
 
-/// 300 W, read each second for 30 s, each read taking 80 ms as a board controller's does.
+/// 300 W, read each second for 30 s; each read takes 80 ms, as with a board controller.
 fn timeline() -> Timeline {
     let device = DeviceId::meter(0);
     let info = SensorInfo {
@@ -37,24 +37,24 @@ fn timeline() -> Timeline {
 
 fn energy(from: f64, to: f64) -> Estimate {
     let timeline = timeline();
-    let asked = window(from, to);
-    EnergyMeter::new(&timeline, &[asked]).energy(asked).measured.unwrap()
+    let requested = window(from, to);
+    EnergyMeter::new(&timeline, &[requested]).energy(requested).measured.unwrap()
 }
 
 #[test]
-fn a_steady_load_is_its_power_times_its_length() {
+fn energy_of_a_steady_load_is_power_times_length() {
     for (from, to) in [(10.3, 11.3), (10.3, 20.3)] {
         let energy = energy(from, to);
         let truth = 300.0 * (to - from);
         assert_eq!(energy.method, Method::Power);
         assert!((energy.joules.get() / truth - 1.0).abs() < 0.01, "{energy:?} for {truth} J");
         assert!((energy.low.get()..=energy.high.get()).contains(&truth), "{energy:?} for {truth} J");
-        assert!(energy.low < energy.high, "{energy:?}: nothing is known exactly");
+        assert!(energy.low < energy.high, "{energy:?}: the interval has a width");
     }
 }
 
 #[test]
-fn a_window_shorter_than_the_spacing_is_said_to_be() {
+fn a_window_shorter_than_the_spacing_has_a_note() {
     let energy = energy(10.3, 10.35);
     assert!(energy.notes.iter().any(|note| matches!(note, Note::TooShort { .. })), "{energy:?}");
     assert!((energy.joules.get() - 15.0).abs() < 1.0, "{energy:?}");

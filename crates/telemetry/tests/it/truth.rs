@@ -1,4 +1,4 @@
-//! The estimator against a recording whose power is known: a real H200 under two kernels that draw a constant power.
+//! Accuracy of the estimator on a recording with known power: an H200 under two kernels that draw constant power.
 //!
 //! Error is |E / (P x length) - 1|; `math` throttles after half a second, and back-to-back windows have no true `math`.
 
@@ -10,7 +10,7 @@ use ergometer_units::{Timestamp, Window};
 const FIXTURE: &str = "h200_truth_a.json.gz";
 
 #[derive(Debug)]
-struct Known {
+struct KnownWindow {
     kind: String,
     window: Window,
     joules: Option<f64>,
@@ -21,7 +21,7 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 /// The windows of the recording, with their true energy where it is known.
-fn known_windows() -> Vec<Known> {
+fn known_windows() -> Vec<KnownWindow> {
     let file = std::fs::File::open(fixture(FIXTURE)).unwrap();
     let recording: serde_json::Value = serde_json::from_reader(flate2::read::GzDecoder::new(file)).unwrap();
     let mut known = Vec::new();
@@ -36,7 +36,7 @@ fn known_windows() -> Vec<Known> {
                 "math" if kind == "isolated" && seconds < 0.45 => Some(764.5),
                 _ => None,
             };
-            known.push(Known { kind: kind.to_owned(), window, joules: watts.map(|watts| watts * seconds) });
+            known.push(KnownWindow { kind: kind.to_owned(), window, joules: watts.map(|watts| watts * seconds) });
         }
     }
     known
@@ -46,7 +46,7 @@ fn median(values: Vec<f64>) -> f64 {
     ergometer_statistics::median(values).unwrap()
 }
 
-/// One line of the table: which windows, and what they must reach, in percent.
+/// The accuracy goal of one class of windows, in percent.
 struct Goal {
     kind: &'static str,
     milliseconds: std::ops::Range<f64>,
@@ -66,12 +66,12 @@ const GOALS: [Goal; 8] = [
     goal("adjacent", 10.0, 50.0, 4.0, 80.0),
     goal("adjacent", 50.0, 150.0, 1.6, 20.0),
     goal("adjacent", 150.0, f64::INFINITY, 1.1, 10.0),
-    // Two windows, part of the class above; its own error has room, since both ran on a hot chip at 650 W.
+    // Two windows, also part of the class above. The goal is higher, because both ran on a hot chip at 650 W.
     goal("adjacent", 500.0, f64::INFINITY, 1.2, 6.0),
 ];
 
 #[test]
-fn windows_of_known_energy_are_measured_within_the_goals() {
+fn windows_of_known_energy_meet_the_accuracy_goals() {
     let timeline = recording::read_file(fixture(FIXTURE)).unwrap();
     let known = known_windows();
     let windows: Vec<Window> = known.iter().map(|known| known.window).collect();
@@ -94,8 +94,8 @@ fn windows_of_known_energy_are_measured_within_the_goals() {
         let coverage = 100.0 * f64::from(covered) / errors.len() as f64;
         let (count, error, width) = (errors.len(), median(errors), median(widths));
         let line = format!(
-            "{:8} {:4.0}-{:4.0} ms, {count:2} windows: median error {error:.2} % (goal {}), interval covers {coverage:.0} % \
-             (goal 90), median width {width:.1} % (goal {})",
+            "{:8} {:4.0}-{:4.0} ms, {count:2} windows: median error {error:.2} % (goal {}), \
+             interval covers {coverage:.0} % (goal 90), median width {width:.1} % (goal {})",
             goal.kind, goal.milliseconds.start, goal.milliseconds.end, goal.error, goal.width
         );
         println!("{line}");
@@ -106,8 +106,8 @@ fn windows_of_known_energy_are_measured_within_the_goals() {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-/// A recording by our own sensors at another time, its counter read every two seconds. What the copy draws is taken
-/// from its long windows, so this tells whether short windows agree with long ones.
+/// Another recording, by Ergometer's sensors, with a counter read every two seconds. The reference power is that of the
+/// long windows, so this checks that short windows agree with long ones.
 #[test]
 fn short_windows_of_another_recording_agree_with_long_ones() {
     let timeline = recording::read_file(fixture("h200_stream_b.jsonl.gz")).unwrap();
@@ -142,15 +142,15 @@ fn short_windows_of_another_recording_agree_with_long_ones() {
     }
 }
 
-/// Whoever asks for a few windows of a busy recording leaves the rest of the activity unknown.
+/// If only some windows of a busy recording are given, the other activity is unknown to the estimator.
 #[test]
-fn windows_among_activity_nobody_announced_are_covered_too() {
+fn intervals_cover_the_truth_with_other_unknown_activity() {
     let timeline = recording::read_file(fixture(FIXTURE)).unwrap();
-    let asked: Vec<Known> = known_windows().into_iter().step_by(3).collect();
-    let windows: Vec<Window> = asked.iter().map(|known| known.window).collect();
+    let given: Vec<KnownWindow> = known_windows().into_iter().step_by(3).collect();
+    let windows: Vec<Window> = given.iter().map(|known| known.window).collect();
     let meter = EnergyMeter::new(&timeline, &windows);
     let (mut covered, mut count, mut errors) = (0_u32, 0_u32, Vec::new());
-    for known in &asked {
+    for known in &given {
         let Some(truth) = known.joules else { continue };
         let energy = meter.energy(known.window).measured.unwrap();
         covered += u32::from((energy.low.get()..=energy.high.get()).contains(&truth));
@@ -176,19 +176,20 @@ fn the_curve_agrees_with_the_counter_over_the_whole_recording() {
     assert!((energy.joules.get() / counted - 1.0).abs() < 0.002, "{} of {counted} J", energy.joules.get());
 }
 
-/// A long window over bursts that nobody announced, as `ergo monitor` and `ergo measure` ask for: where cells were coarse
-/// far from the known edges, bursts passed for outliers, and the whole of one recording lost 2 % (37.2 kJ by its counter).
+/// A long window over bursts with unknown edges, as in `ergo monitor` and `ergo measure`. Regression: with coarse cells
+/// far from the known edges, bursts were treated as outliers, and one whole recording (37.2 kJ by its counter) lost 2
+/// %.
 #[test]
-fn a_long_window_over_bursts_nobody_announced_agrees_with_the_counter() {
+fn a_long_window_over_unknown_bursts_agrees_with_the_counter() {
     for name in [FIXTURE, "h200_stream_b.jsonl.gz", "h200_kernels_a.json.gz"] {
         let timeline = recording::read_file(fixture(name)).unwrap();
         let is_energy = |channel: &ergometer_telemetry::Channel| channel.signal == ergometer_telemetry::Signal::Energy;
         let counter = timeline.channels().find(|(_, channel)| is_energy(channel)).unwrap().0;
-        // Those whose time is known: the others lie anywhere in a second.
+        // Only steps with a known time; the others may be off by a second.
         let is_timed = |point: &ergometer_telemetry::Point| (point.at - point.after).get() < 0.05;
         let steps: Vec<_> = timeline.column(counter).readings().points().skip(1).filter(is_timed).collect();
-        let stretches = steps.chunks(steps.len() / 4).map(|part| (part[0], part[part.len() - 1]));
-        for (first, last) in std::iter::once((steps[0], steps[steps.len() - 1])).chain(stretches) {
+        let quarters = steps.chunks(steps.len() / 4).map(|part| (part[0], part[part.len() - 1]));
+        for (first, last) in std::iter::once((steps[0], steps[steps.len() - 1])).chain(quarters) {
             let window = Window::new(first.at, last.at).unwrap();
             if window.length().get() < 5.0 {
                 continue;

@@ -92,7 +92,7 @@ pub struct Module {
     pub share: Option<f64>,
 }
 
-/// What the events of one execution on a plane have in common.
+/// The key of one execution on a plane: the values that all its events share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExecutionKey {
     pub(crate) session: u32,
@@ -104,7 +104,7 @@ pub struct ExecutionKey {
 }
 
 impl Execution {
-    /// What its events have in common: the key of one execution on its plane.
+    /// The key of this execution on its plane.
     #[must_use]
     pub fn key(&self) -> ExecutionKey {
         ExecutionKey {
@@ -150,7 +150,7 @@ impl Assignment {
             .map(|execution| *execution as usize)
     }
 
-    /// What the events of an execution have in common.
+    /// The key of an execution.
     #[must_use]
     pub fn key(&self, execution: usize) -> Option<ExecutionKey> {
         self.keys.get(execution).copied()

@@ -172,9 +172,9 @@ pub(crate) mod tests {
     }
 
     #[derive(Default)]
-    struct Selfs(Vec<Option<i64>>);
+    struct SelfTimes(Vec<Option<i64>>);
 
-    impl Visitor for Selfs {
+    impl Visitor for SelfTimes {
         type Note = usize;
 
         fn open(&mut self, event: usize, _: Interval) -> usize {
@@ -186,12 +186,12 @@ pub(crate) mod tests {
         }
     }
 
-    fn selfs(line: &Line) -> Vec<Option<i64>> {
+    fn self_times(line: &Line) -> Vec<Option<i64>> {
         let order = Order::by_start(line);
-        let mut selfs = Selfs(vec![None; line.len()]);
-        let is_crossed = sweep(line, order.all(), &mut selfs);
+        let mut self_times = SelfTimes(vec![None; line.len()]);
+        let is_crossed = sweep(line, order.all(), &mut self_times);
         assert_eq!(is_crossed, crossings(line, &order) > 0);
-        selfs.0
+        self_times.0
     }
 
     /// The definition, computed directly: compares every event with every other, and every tick with every child.
@@ -231,7 +231,7 @@ pub(crate) mod tests {
         fn self_times_are_those_of_the_formula(events in events()) {
             let line = line_of(&events);
             let (expected, crossed) = plainly(&events);
-            prop_assert_eq!(selfs(&line), expected.into_iter().map(Some).collect::<Vec<_>>());
+            prop_assert_eq!(self_times(&line), expected.into_iter().map(Some).collect::<Vec<_>>());
             prop_assert_eq!(crossings(&line, &Order::by_start(&line)), crossed);
         }
 
@@ -239,7 +239,7 @@ pub(crate) mod tests {
         fn self_times_sum_to_busy_without_partial_overlaps(events in events()) {
             let line = line_of(&events);
             let order = Order::by_start(&line);
-            let sum: i64 = selfs(&line).into_iter().flatten().sum();
+            let sum: i64 = self_times(&line).into_iter().flatten().sum();
             let intervals = events.iter().map(|&(start, length)| Interval { start, end: start + length }).collect();
             let busy = super::super::interval::Union::from_intervals(intervals).length();
             if crossings(&line, &order) == 0 {
@@ -253,12 +253,12 @@ pub(crate) mod tests {
         fn passes_over_parts_give_the_same_as_one_pass(events in events(), about in 1_usize..10) {
             let line = line_of(&events);
             let order = Order::by_start(&line);
-            let mut in_parts = Selfs(vec![None; line.len()]);
+            let mut in_parts = SelfTimes(vec![None; line.len()]);
             let ranges = order.cut(&line, about);
             for range in ranges.iter().cloned() {
                 sweep(&line, order.range(range), &mut in_parts);
             }
-            prop_assert_eq!(in_parts.0, selfs(&line));
+            prop_assert_eq!(in_parts.0, self_times(&line));
             prop_assert_eq!(ranges.iter().map(ExactSizeIterator::len).sum::<usize>(), events.len());
         }
     }
@@ -267,7 +267,7 @@ pub(crate) mod tests {
     fn the_innermost_enclosing_event_is_the_parent() {
         // A crosses B. C is in both, and B started last. D is in B only. E equals D and is its child.
         let line = line_of(&[(0, 10), (5, 10), (6, 3), (12, 2), (12, 2)]);
-        assert_eq!(selfs(&line), [10, 5, 3, 0, 2].map(Some));
+        assert_eq!(self_times(&line), [10, 5, 3, 0, 2].map(Some));
         assert_eq!(crossings(&line, &Order::by_start(&line)), 1);
     }
 
@@ -275,6 +275,6 @@ pub(crate) mod tests {
     fn events_without_a_start_time_are_skipped() {
         let mut line = line_of(&[(0, 10), (2, 3), (4, 1)]);
         line.unplaced.push(Unplaced { event: 1, why: UnplacedReason::OutOfRange });
-        assert_eq!(selfs(&line), [Some(9), None, Some(1)]);
+        assert_eq!(self_times(&line), [Some(9), None, Some(1)]);
     }
 }

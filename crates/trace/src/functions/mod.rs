@@ -17,14 +17,14 @@ use ergometer_statistics::{DEFAULT_LEVEL, Ranking, Sample, SampleSummary, Varian
 pub use id::FunctionId;
 pub use runs::FunctionCollector;
 
-/// Which modules are variants, and which of their events count.
+/// Options that select the modules and their events.
 #[derive(Debug, Clone)]
 pub struct FunctionOptions {
     /// A module is a variant if this pattern matches its name. The id is the first group, or the whole match if the
     /// pattern has no group.
     pub pattern: Regex,
-    /// Which events count. With a prefix or a pattern, the times of an execution are those of the matching events, and
-    /// executions without matching events are left out.
+    /// The events that count. With a prefix or a pattern, the times of an execution are those of the matching events,
+    /// and executions without matching events are left out.
     pub filter: Filter,
     /// The confidence level of the intervals.
     pub level: f64,

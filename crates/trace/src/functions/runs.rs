@@ -39,7 +39,7 @@ struct Run {
     span: Picos,
 }
 
-/// What the executions of one run have in common on all devices.
+/// The key of a run: the values that its executions on all devices share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct RunKey {
     session: usize,

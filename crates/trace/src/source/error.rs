@@ -41,7 +41,7 @@ pub enum SourceError {
     },
     /// The file was compressed with a larger window than is supported.
     #[error(
-        "cannot unpack {}: its {packing} stream refers back further than {WINDOW_BYTES} bytes",
+        "cannot unpack {}: its {packing} window is larger than {WINDOW_BYTES} bytes",
         display_path(.path)
     )]
     WindowTooLarge {
@@ -55,7 +55,7 @@ pub enum SourceError {
     NoMemory {
         /// The file.
         path: PathBuf,
-        /// How many of its bytes were in memory.
+        /// The number of its bytes in memory.
         held_bytes: u64,
     },
     /// A folder contains no trace.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use super::{STANDARD_INPUT, SourceError};
 
-/// How many levels deep a folder is searched.
+/// The maximum depth of a folder search.
 pub(super) const DEPTH: usize = 8;
 
 /// The file name endings of traces, in order of preference.

@@ -61,7 +61,7 @@ impl fmt::Display for Packing {
 pub struct Cut {
     /// How the file is compressed.
     pub packing: Packing,
-    /// How many bytes were uncompressed. If only a checksum at the end is wrong, they may contain the damage.
+    /// The number of uncompressed bytes. If only a checksum at the end is wrong, they may contain the damage.
     pub unpacked_bytes: u64,
     /// The error of the decompressor.
     pub cause: io::Error,
@@ -99,7 +99,7 @@ pub(super) enum Fault {
     Stream(io::Error),
     /// The uncompressed bytes exceed the limit.
     TooLarge { limit: u64 },
-    /// The stream refers back further than [`WINDOW_BYTES`].
+    /// The window of the stream is larger than [`WINDOW_BYTES`].
     WindowTooLarge,
     /// The system ran out of memory.
     NoMemory { held_bytes: u64 },

@@ -136,7 +136,7 @@ pub struct Event {
 }
 
 impl Line {
-    /// How many events there are.
+    /// The number of events.
     #[must_use]
     pub fn len(&self) -> usize {
         self.start_ps.len()

@@ -168,7 +168,7 @@ impl Trace {
         &self.notices
     }
 
-    /// How many events there are.
+    /// The number of events.
     #[must_use]
     pub fn event_count(&self) -> usize {
         self.planes.iter().flat_map(|plane| &plane.lines).map(Line::len).sum()

@@ -21,9 +21,9 @@ pub enum Notice {
         file: PathBuf,
         /// The damaged part, such as `plane /device:GPU:0, line Stream #14`.
         part: String,
-        /// What is damaged, and at which byte.
+        /// The damage and its position.
         damage: Damage,
-        /// How many bytes of the part could not be read; zero if the file ends between two parts.
+        /// The number of bytes of the part that could not be read; zero if the file ends between two parts.
         bytes: u64,
     },
     /// A compressed file ends early or is damaged.
@@ -35,7 +35,7 @@ pub enum Notice {
     },
     /// Events whose bytes are damaged. They are counted, but have no time.
     DamagedEvents {
-        /// How many events.
+        /// The number of events.
         count: u64,
         /// The first damage.
         first: Damage,

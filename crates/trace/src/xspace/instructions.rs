@@ -20,10 +20,10 @@ use crate::wire::{Span, Value};
 /// The key of a compiled program: session, number and name.
 type Key = (usize, i128, Text);
 
-/// The kinds of each instruction or group of instructions, and what is known about it.
+/// The kinds of each instruction or group of instructions, with its information.
 type InstructionKinds<'a> = Vec<(Vec<KindId>, InstructionInfo<'a>)>;
 
-/// What is known about an instruction, or about several that cannot be distinguished. Unknown values are empty.
+/// Information about an instruction, or about several that cannot be distinguished. Unknown values are empty.
 #[derive(Debug, Default, Clone)]
 struct InstructionInfo<'a> {
     opcode: &'a [u8],
@@ -192,7 +192,7 @@ fn kernels<'a>(wanted: &HashMap<&[u8], Vec<KindId>>, program: &mut Program<'a>) 
 }
 
 impl<'a> InstructionInfo<'a> {
-    /// What is known about a group of instructions that one kernel may serve.
+    /// The information about a group of instructions that one kernel may execute.
     fn from_group(group: &[usize], program: &mut Program<'a>) -> Self {
         let paths: Vec<&[u8]> = group.iter().map(|&place| program.path(place)).collect();
         let opcode = group.first().map_or(&b""[..], |&place| program.opcode(place));

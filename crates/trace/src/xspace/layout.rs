@@ -26,7 +26,7 @@ pub(super) struct Layout {
 pub(super) struct SessionLayout {
     pub(super) hosts: Vec<Span>,
     names: HashSet<Vec<u8>>,
-    /// How many planes precede the hosts; zero until the hosts are read.
+    /// The number of planes before the hosts; zero until the hosts are read.
     planes_before_hosts: usize,
 }
 

@@ -148,7 +148,7 @@ impl Head {
         self.header.timestamp_ns.unwrap_or(0)
     }
 
-    /// How many events there are.
+    /// The number of events.
     pub(super) fn events(&self) -> usize {
         self.runs.iter().map(|run| run.events).sum()
     }

@@ -35,13 +35,13 @@ pub struct ReadOptions {
     pub leniency: Leniency,
     /// Whether to read the ids that executions and steps are found by.
     pub ids: KeepIds,
-    /// Which lines to read.
+    /// The lines to read.
     pub lines: KeepLines,
     /// The limit on events.
     pub max_events: u64,
 }
 
-/// Which lines to read.
+/// The lines to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeepLines {
     /// All lines.

@@ -20,7 +20,7 @@ pub(super) struct SessionInfo {
     pub(super) base_ns: i64,
     /// The wall-clock time of that base.
     pub(super) epoch_ns: Option<i64>,
-    /// How many events it has.
+    /// The number of events.
     pub(super) events: usize,
 }
 

@@ -65,7 +65,7 @@ fn check_prefix(bytes: &[u8], length: usize, boundaries: &[usize]) {
     let is_boundary = boundaries.contains(&length);
     match strict(cut) {
         Ok(trace) => {
-            assert!(is_boundary, "{length} bytes are taken for a whole file");
+            assert!(is_boundary, "{length} bytes are read as a whole file");
             walk(&trace);
         }
         Err(TraceError::Empty { .. }) => assert_eq!(length, 0),

@@ -17,7 +17,7 @@ use super::entries;
 use super::{Analysis, Findings, Options};
 use crate::AnalysisError;
 use ergometer_runs::saved::{Run, Telemetry};
-use series::{SIGNALS, Series, Stretch};
+use series::{SIGNALS, Series, SessionRange};
 use throttling::{Throttling, ThrottlingSource};
 use trend::{Trend, Verdict};
 
@@ -43,19 +43,19 @@ impl Analysis for Drift {
 }
 
 fn findings(run: &Run, telemetry: &Telemetry) -> Findings {
-    let stretches = Stretch::all(run);
+    let ranges = SessionRange::all(run);
     let mut findings = Findings::default();
     let mut trends: Vec<(Series, Trend)> = Vec::new();
     let mut held: Vec<Throttling> = Vec::new();
-    for stretch in &stretches {
-        let series = series::from_readings(telemetry, stretch).into_iter().chain(series::from_queries(run, stretch));
+    for range in &ranges {
+        let series = series::from_readings(telemetry, range).into_iter().chain(series::from_queries(run, range));
         trends.extend(series.map(|series| {
-            let trend = Trend::fit(&series.points, series.question);
+            let trend = Trend::fit(&series.points, series.options);
             (series, trend)
         }));
-        held.extend(throttling::throttling(telemetry, stretch));
+        held.extend(throttling::throttling(telemetry, range));
     }
-    warn(&stretches, telemetry, &trends, &mut findings.warnings);
+    warn(&ranges, telemetry, &trends, &mut findings.warnings);
     let warned = held.iter().filter(|held| held.share().is_some_and(|share| share > WORTH_A_WARNING));
     findings.warnings.extend(warned.map(throttling_warning));
 
@@ -63,7 +63,7 @@ fn findings(run: &Run, telemetry: &Telemetry) -> Findings {
         trends.iter().filter(|(_, trend)| trend.verdict.is_drift()).map(|(series, _)| label(series)).collect();
     let most_held = held.iter().filter_map(Throttling::share).max_by(f64::total_cmp);
     findings.summary = entries::map(json!({
-        "sessions": stretches.len(),
+        "sessions": ranges.len(),
         "drifting": drifting,
         "held_back_share": entries::number(most_held),
         "held_back_told_by": held.first().map(|held| match held.by {
@@ -71,17 +71,17 @@ fn findings(run: &Run, telemetry: &Telemetry) -> Findings {
             ThrottlingSource::Clock { .. } => "clock_drops",
         }),
     }));
-    let stretch_json = |stretch: &Stretch| {
-        json!({"session": stretch.session, "start_ns": stretch.start.nanos_since_epoch(),
-            "end_ns": stretch.end.nanos_since_epoch(), "seconds": stretch.seconds(),
-            "is": if stretch.is_steady { "steady_state" } else { "session" }})
+    let range_json = |range: &SessionRange| {
+        json!({"session": range.session, "start_ns": range.start.nanos_since_epoch(),
+            "end_ns": range.end.nanos_since_epoch(), "seconds": range.seconds(),
+            "is": if range.is_steady { "steady_state" } else { "session" }})
     };
     findings.data = entries::map(json!({
-        "stretches": stretches.iter().map(stretch_json).collect::<Vec<_>>(),
+        "stretches": ranges.iter().map(range_json).collect::<Vec<_>>(),
         "trends": trends.iter().map(|(series, trend)| trend_json(series, trend)).collect::<Vec<_>>(),
         "held_back": held.iter().map(Throttling::json).collect::<Vec<_>>(),
     }));
-    let has_sessions = stretches.len() > 1;
+    let has_sessions = ranges.len() > 1;
     if !trends.is_empty() {
         findings.tables.push(table(&trends, has_sessions));
     }
@@ -91,8 +91,8 @@ fn findings(run: &Run, telemetry: &Telemetry) -> Findings {
     findings
 }
 
-fn warn(stretches: &[Stretch], telemetry: &Telemetry, trends: &[(Series, Trend)], warnings: &mut Vec<Message>) {
-    if stretches.is_empty() {
+fn warn(ranges: &[SessionRange], telemetry: &Telemetry, trends: &[(Series, Trend)], warnings: &mut Vec<Message>) {
+    if ranges.is_empty() {
         warnings.push(Message::new("no query has start and end times, so drift cannot be computed"));
         return;
     }
@@ -182,8 +182,9 @@ fn table(trends: &[(Series, Trend)], has_sessions: bool) -> Table {
          blocks are autocorrelated.",
     ));
     table.notes.push(String::from(
-        "Verdict: rises or falls if the interval excludes zero and the change exceeds 1 % (1 °C for temperatures). Without \
-         any drift, 1 in 20 intervals excludes zero, and up to 1 in 5 if values are autocorrelated (50 s in 5 minutes).",
+        "Verdict: rises or falls if the interval excludes zero and the change exceeds 1 % (1 °C for temperatures). \
+         Without any drift, 1 in 20 intervals excludes zero. If values are autocorrelated, up to 1 in 5 do (for a \
+         correlation time of 50 s in a run of 5 minutes).",
     ));
     table
 }
@@ -194,7 +195,7 @@ mod tests {
     use super::*;
     use ergometer_runs::saved::{Channel, Query};
 
-    /// 20 s of queries, whose TPOT rises by half while answers stay as they are.
+    /// 20 s of queries whose TPOT increases by half while the answers keep their length.
     fn slower() -> Run {
         let query = |number: u64| {
             let each = 0.008 * (1.0 + 0.5 * number as f64 / 200.0) + 0.0001 * (number % 7) as f64;
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rises_is_told_and_what_stays_is_not() {
+    fn only_changing_series_are_reported() {
         let seconds = || (0..80).map(|quarter| f64::from(quarter) / 4.0);
         let temperature = Channel {
             device: String::from("gpu:0"),
@@ -239,7 +240,7 @@ mod tests {
             found_verdicts.iter().map(|(name, verdict)| (name.as_str(), verdict.as_str())).collect();
         assert_eq!(as_text, expected);
         let tpot = found.data["trends"].as_array().unwrap().iter().find(|one| one["name"] == "tpot_s").unwrap();
-        // Half of 8 ms over 20 s is 12 ms a minute.
+        // Half of 8 ms over 20 s is 12 ms per minute.
         assert!((tpot["per_minute"].as_f64().unwrap() / 0.012 - 1.0).abs() < 0.05, "{tpot}");
         assert_eq!(found.summary["drifting"][0], "temperature_c gpu:0 session 0");
         assert!(found.warnings.is_empty(), "{:?}", found.warnings);
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn queries_that_grow_are_no_drift_of_the_machine() {
+    fn growing_queries_give_a_warning() {
         let query = |number: u64| Query { output_tokens: Some(11 + number / 10), ..example::query(number) };
         let found = findings(&example::run((0..200).map(query).collect(), &[""]), &Telemetry::default());
         assert!(
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_told() {
+    fn missing_data_gives_warnings() {
         let found = findings(&example::run(Vec::new(), &[]), &Telemetry::default());
         assert_eq!((found.warnings.len(), found.tables.len()), (1, 0));
         let found = findings(&example::run(vec![example::query(0)], &[""]), &Telemetry::default());
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_are_told_apart_in_a_saved_run() {
+    fn sessions_of_a_saved_run_are_analyzed_separately() {
         let run = example::saved("mock_limits");
         let found = Drift.run(&run, &Options::default()).unwrap();
         assert_eq!(

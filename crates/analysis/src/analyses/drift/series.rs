@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ergometer_units::Timestamp;
 
-use super::trend::{Middle, Question, Worth};
+use super::trend::{BlockAverage, SmallestChange, TrendOptions};
 use ergometer_runs::saved::{Channel, Query, Run, Telemetry};
 
 /// Power signals, best first.
@@ -24,12 +24,12 @@ pub(super) const SIGNALS: [&str; 9] = [
 ];
 
 /// Smallest change that counts as drift: a share of the median, or degrees for temperatures.
-const SHARE: Worth = Worth::Share(0.01);
-const DEGREES: Worth = Worth::Absolute(1.0);
+const SHARE: SmallestChange = SmallestChange::Share(0.01);
+const DEGREES: SmallestChange = SmallestChange::Absolute(1.0);
 
 /// The analyzed time range of a session.
 #[derive(Debug, Clone)]
-pub(super) struct Stretch {
+pub(super) struct SessionRange {
     pub(super) session: u32,
     pub(super) start: Timestamp,
     pub(super) end: Timestamp,
@@ -39,7 +39,7 @@ pub(super) struct Stretch {
     pub(super) busy: Vec<(i64, i64)>,
 }
 
-impl Stretch {
+impl SessionRange {
     pub(super) fn seconds(&self) -> f64 {
         self.end.since(self.start).get()
     }
@@ -58,7 +58,7 @@ impl Stretch {
                 sessions.entry(query.session).or_default().push((sent.nanos_since_epoch(), end.nanos_since_epoch()));
             }
         }
-        let stretch = |(session, spans): (u32, Vec<(i64, i64)>)| {
+        let range = |(session, spans): (u32, Vec<(i64, i64)>)| {
             let busy = joined(spans);
             let (first, last) = (busy.first()?.0, busy.last()?.1);
             let inside = steady.iter().find(|(start, end)| *start < last && *end > first);
@@ -66,7 +66,7 @@ impl Stretch {
             let at = Timestamp::from_nanos_since_epoch;
             Some(Self { session, start: at(start), end: at(end), is_steady: inside.is_some(), busy })
         };
-        sessions.into_iter().filter_map(stretch).collect()
+        sessions.into_iter().filter_map(range).collect()
     }
 }
 
@@ -96,14 +96,14 @@ pub(super) struct Series {
     pub(super) session: u32,
     /// Seconds since the start of the time range, and values.
     pub(super) points: Vec<(f64, f64)>,
-    pub(super) question: Question,
+    pub(super) options: TrendOptions,
 }
 
 /// A quantity of a query: name in JSON, label, unit, and value.
 type Figure = (&'static str, &'static str, &'static str, fn(&Query) -> Option<f64>);
 
 /// The series of queries in a time range, by sending time.
-pub(super) fn from_queries(run: &Run, stretch: &Stretch) -> Vec<Series> {
+pub(super) fn from_queries(run: &Run, range: &SessionRange) -> Vec<Series> {
     let figures: [Figure; 6] = [
         ("ttft_s", "TTFT", "s", Query::ttft),
         ("tpot_s", "TPOT", "s", Query::tpot),
@@ -113,31 +113,30 @@ pub(super) fn from_queries(run: &Run, stretch: &Stretch) -> Vec<Series> {
         ("output_tokens", "answer tokens", "", |query| query.output_tokens.map(|tokens| tokens as f64)),
     ];
     let series = figures.into_iter().map(|(name, head, unit, figure)| {
-        let queries = run.completed().filter(|query| query.session == stretch.session);
-        let points = queries.filter_map(|query| Some((stretch.place(query.sent?)?, figure(query)?))).collect();
-        let question = Question { middle: Middle::Median, worth: SHARE, seconds: stretch.seconds() };
-        Series { name, head, unit, device: None, session: stretch.session, points, question }
+        let queries = run.completed().filter(|query| query.session == range.session);
+        let points = queries.filter_map(|query| Some((range.place(query.sent?)?, figure(query)?))).collect();
+        let options = TrendOptions { average: BlockAverage::Median, smallest_change: SHARE, seconds: range.seconds() };
+        Series { name, head, unit, device: None, session: range.session, points, options }
     });
     series.filter(|series| !series.points.is_empty()).collect()
 }
 
 /// The series of telemetry readings in a time range, per device.
-pub(super) fn from_readings(telemetry: &Telemetry, stretch: &Stretch) -> Vec<Series> {
-    let channels =
-        || telemetry.channels.iter().filter(|channel| channel.session == stretch.session && is_whole(channel));
+pub(super) fn from_readings(telemetry: &Telemetry, range: &SessionRange) -> Vec<Series> {
+    let channels = || telemetry.channels.iter().filter(|channel| channel.session == range.session && is_whole(channel));
     let mut series = Vec::new();
-    let mut push = |(name, head, unit, worth), channel: &Channel, points: Vec<(f64, f64)>| {
-        let question = Question { middle: Middle::Mean, worth, seconds: stretch.seconds() };
+    let mut push = |(name, head, unit, smallest_change), channel: &Channel, points: Vec<(f64, f64)>| {
+        let options = TrendOptions { average: BlockAverage::Mean, smallest_change, seconds: range.seconds() };
         let device = Some(device(channel));
         if !points.is_empty() {
-            series.push(Series { name, head, unit, device, session: stretch.session, points, question });
+            series.push(Series { name, head, unit, device, session: range.session, points, options });
         }
     };
     let mut powered: Vec<(&str, &str)> = Vec::new();
     for signal in POWERS.into_iter().chain(["energy"]) {
         for channel in channels().filter(|channel| channel.signal == signal) {
             let place = (channel.device.as_str(), channel.scope.as_str());
-            let points = if signal == "energy" { differences(channel, stretch) } else { inside(channel, stretch) };
+            let points = if signal == "energy" { differences(channel, range) } else { inside(channel, range) };
             if !points.is_empty() && !powered.contains(&place) {
                 powered.push(place);
                 push(("power_w", "power", "W", SHARE), channel, points);
@@ -150,7 +149,7 @@ pub(super) fn from_readings(telemetry: &Telemetry, stretch: &Stretch) -> Vec<Ser
         ("clock_memory", ("clock_memory_mhz", "memory clock", "MHz", SHARE)),
     ] {
         for channel in channels().filter(|channel| channel.signal == figure.0) {
-            push(figure.1, channel, inside(channel, stretch));
+            push(figure.1, channel, inside(channel, range));
         }
     }
     series
@@ -166,15 +165,15 @@ pub(super) fn device(channel: &Channel) -> String {
     if channel.scope == "device" { channel.device.clone() } else { format!("{} {}", channel.device, channel.scope) }
 }
 
-fn inside(channel: &Channel, stretch: &Stretch) -> Vec<(f64, f64)> {
+fn inside(channel: &Channel, range: &SessionRange) -> Vec<(f64, f64)> {
     let readings = channel.at_ns.iter().zip(&channel.values);
-    readings.filter_map(|(&at, &value)| Some((stretch.place(Timestamp::from_nanos_since_epoch(at))?, value))).collect()
+    readings.filter_map(|(&at, &value)| Some((range.place(Timestamp::from_nanos_since_epoch(at))?, value))).collect()
 }
 
 /// Power from an energy counter: the difference of neighbouring readings, at the middle of each step. Steps of a counter that
 /// went backwards are left out.
-fn differences(channel: &Channel, stretch: &Stretch) -> Vec<(f64, f64)> {
-    let readings = inside(channel, stretch);
+fn differences(channel: &Channel, range: &SessionRange) -> Vec<(f64, f64)> {
+    let readings = inside(channel, range);
     let step = |pair: &[(f64, f64)]| {
         let ((from, before), (to, after)) = (pair[0], pair[1]);
         (to > from && after >= before).then(|| (f64::midpoint(from, to), (after - before) / (to - from)))
@@ -200,21 +199,25 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_is_the_steady_state_or_the_session() {
+    fn a_range_is_the_steady_state_or_the_session() {
         let queries = || vec![example::query(0), example::query(1), example::query(30)];
-        let stretches = Stretch::all(&example::run(queries(), &[""]));
-        assert_eq!((stretches.len(), stretches[0].is_steady, stretches[0].busy.len()), (1, false, 2));
-        assert!((stretches[0].seconds() - 3.1).abs() < 1e-9);
+        let ranges = SessionRange::all(&example::run(queries(), &[""]));
+        assert_eq!((ranges.len(), ranges[0].is_steady, ranges[0].busy.len()), (1, false, 2));
+        assert!((ranges[0].seconds() - 3.1).abs() < 1e-9);
         let nanos = |seconds: f64| example::at(seconds).nanos_since_epoch();
         let summary = json!({"load": {"steady_state": {"windows_ns": [null, [nanos(0.1), nanos(2.1)]]}}});
-        let stretches = Stretch::all(&example::with_summary(queries(), &[""], summary));
-        assert!(stretches[0].is_steady && (stretches[0].seconds() - 2.0).abs() < 1e-9);
-        let series = from_queries(&example::run(queries(), &[""]), &stretches[0]);
-        assert_eq!(series.iter().map(|series| series.points.len()).collect::<Vec<_>>(), [1; 5], "one was sent inside");
+        let ranges = SessionRange::all(&example::with_summary(queries(), &[""], summary));
+        assert!(ranges[0].is_steady && (ranges[0].seconds() - 2.0).abs() < 1e-9);
+        let series = from_queries(&example::run(queries(), &[""]), &ranges[0]);
+        assert_eq!(
+            series.iter().map(|series| series.points.len()).collect::<Vec<_>>(),
+            [1; 5],
+            "one query was sent inside"
+        );
     }
 
     #[test]
-    fn each_device_has_its_best_power_once() {
+    fn each_device_has_one_power_series_from_its_best_signal() {
         let telemetry = Telemetry {
             channels: vec![
                 channel("energy", "device", &[0.0, 9.0]),
@@ -225,11 +228,11 @@ mod tests {
                 channel("temperature", "device", &[40.0]),
             ],
         };
-        let stretch = &Stretch::all(&example::run(vec![example::query(0), example::query(20)], &[""]))[0];
-        let series = from_readings(&telemetry, stretch);
+        let range = &SessionRange::all(&example::run(vec![example::query(0), example::query(20)], &[""]))[0];
+        let series = from_readings(&telemetry, range);
         let found: Vec<(&str, &str, usize)> =
             series.iter().map(|one| (one.name, one.device.as_deref().unwrap(), one.points.len())).collect();
         assert_eq!(found, [("power_w", "gpu:0", 2), ("power_w", "gpu:0 package", 1), ("temperature_c", "gpu:0", 1)]);
-        assert_eq!(series[1].points, [(0.5, 30.0)], "a counter that goes back tells nothing");
+        assert_eq!(series[1].points, [(0.5, 30.0)], "a step of a counter that went backwards is left out");
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::super::cell::{self, quantity_cell};
 use super::super::entries;
-use super::series::{Stretch, device};
+use super::series::{SessionRange, device};
 use ergometer_runs::saved::{Channel, Telemetry};
 
 /// A clock below its maximum by more than this share counts as a drop.
@@ -104,28 +104,27 @@ impl Throttling {
 }
 
 /// Computes the throttling of every GPU in a time range.
-pub(super) fn throttling(telemetry: &Telemetry, stretch: &Stretch) -> Vec<Throttling> {
+pub(super) fn throttling(telemetry: &Telemetry, range: &SessionRange) -> Vec<Throttling> {
     let of = |signal| {
         let channels = telemetry.channels.iter().filter(move |channel| channel.signal == signal);
-        channels.filter(|channel| channel.session == stretch.session && channel.device.starts_with("gpu:"))
+        channels.filter(|channel| channel.session == range.session && channel.device.starts_with("gpu:"))
     };
-    let mut found: Vec<Throttling> =
-        of("throttle_reasons").filter_map(|channel| by_reasons(channel, stretch)).collect();
+    let mut found: Vec<Throttling> = of("throttle_reasons").filter_map(|channel| by_reasons(channel, range)).collect();
     for channel in of("clock_core").filter(|channel| channel.scope == "device") {
         if !found.iter().any(|held| held.device == device(channel)) {
-            found.extend(by_clock(channel, stretch));
+            found.extend(by_clock(channel, range));
         }
     }
     found
 }
 
-fn by_reasons(channel: &Channel, stretch: &Stretch) -> Option<Throttling> {
-    let readings = loaded(channel, stretch);
+fn by_reasons(channel: &Channel, range: &SessionRange) -> Option<Throttling> {
+    let readings = loaded(channel, range);
     let seconds = total(&readings, |_| true)?;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "bits as the driver told them; casts saturate"
+        reason = "bits reported by the driver; casts saturate"
     )]
     let bits = |value: f64| value as u64;
     let reasons = REASONS.iter().filter_map(|reason| {
@@ -134,7 +133,7 @@ fn by_reasons(channel: &Channel, stretch: &Stretch) -> Option<Throttling> {
     });
     let back = REASONS.iter().filter(|reason| reason.holds_back).fold(0, |bits, reason| bits | reason.bit);
     Some(Throttling {
-        session: stretch.session,
+        session: range.session,
         device: device(channel),
         by: ThrottlingSource::Reasons(reasons.collect()),
         seconds,
@@ -142,11 +141,11 @@ fn by_reasons(channel: &Channel, stretch: &Stretch) -> Option<Throttling> {
     })
 }
 
-fn by_clock(channel: &Channel, stretch: &Stretch) -> Option<Throttling> {
-    let readings = loaded(channel, stretch);
+fn by_clock(channel: &Channel, range: &SessionRange) -> Option<Throttling> {
+    let readings = loaded(channel, range);
     let highest = readings.iter().map(|reading| reading.0).max_by(f64::total_cmp)?;
     Some(Throttling {
-        session: stretch.session,
+        session: range.session,
         device: device(channel),
         by: ThrottlingSource::Clock { highest },
         seconds: total(&readings, |_| true)?,
@@ -156,23 +155,23 @@ fn by_clock(channel: &Channel, stretch: &Stretch) -> Option<Throttling> {
 
 /// The seconds in which a condition on the value holds; `None` if there is no data.
 fn total(readings: &[(f64, f64)], is_counted: impl Fn(f64) -> bool) -> Option<f64> {
-    // The sum of nothing is -0 in floats, and people would read it.
+    // A fold from 0.0, because the `sum` of no floats is -0, which people would see.
     let counted = readings.iter().filter(|reading| is_counted(reading.0));
     (!readings.is_empty()).then(|| counted.fold(0.0, |sum, reading| sum + reading.1))
 }
 
 /// Values in the time range, each with the seconds it was valid while requests were in flight.
-fn loaded(channel: &Channel, stretch: &Stretch) -> Vec<(f64, f64)> {
+fn loaded(channel: &Channel, range: &SessionRange) -> Vec<(f64, f64)> {
     let mut gaps: Vec<i64> = channel.at_ns.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
     gaps.sort_unstable();
     let usual = gaps.get(gaps.len() / 2).copied().unwrap_or(0);
     #[expect(clippy::cast_possible_truncation, reason = "nanoseconds of some seconds")]
     let longest = (usual as f64 * LONGEST_HOLD) as i64;
-    let (start, end) = (stretch.start.nanos_since_epoch(), stretch.end.nanos_since_epoch());
+    let (start, end) = (range.start.nanos_since_epoch(), range.end.nanos_since_epoch());
     let each = channel.at_ns.iter().zip(&channel.values).enumerate().filter_map(|(place, (&at, &value))| {
         let next = channel.at_ns.get(place + 1).copied().unwrap_or(at.saturating_add(usual));
         let until = next.min(at.saturating_add(longest)).min(end);
-        let busy = overlap(&stretch.busy, at.max(start), until);
+        let busy = overlap(&range.busy, at.max(start), until);
         (busy > 0).then_some((value, busy as f64 / 1e9))
     });
     each.collect()
@@ -190,7 +189,12 @@ fn overlap(spans: &[(i64, i64)], from: i64, to: i64) -> i64 {
 pub(super) fn table(found: &[Throttling], has_sessions: bool) -> Table {
     let mut columns = vec![("device", "device")];
     columns.extend(has_sessions.then_some(("session", "session")));
-    columns.extend([("throttled", "share"), ("for", "held_s"), ("of", "seconds"), ("by", "by")]);
+    columns.extend([
+        ("throttled, share", "share"),
+        ("throttled, time", "held_s"),
+        ("observed time", "seconds"),
+        ("reason", "by"),
+    ]);
     let mut table = Table::new("held_back", "Clock throttling", &columns);
     for held in found {
         let mut row = vec![Cell::text(cell::outside(&held.device))];
@@ -204,7 +208,7 @@ pub(super) fn table(found: &[Throttling], has_sessions: bool) -> Table {
         table.rows.push(row);
     }
     table.notes.push(String::from(
-        "Relative to the time with requests in flight. Idle clocks and clocks set by a user do not count as throttling.",
+        "Only the time with requests in flight is observed. Idle clocks and clocks set by a user are not throttling.",
     ));
     if found.iter().any(|held| matches!(held.by, ThrottlingSource::Clock { .. })) {
         table.notes.push(String::from(
@@ -219,10 +223,10 @@ mod tests {
     use super::super::super::example;
     use super::*;
 
-    /// Requests in flight from 0 to 2 s and from 8 to 10 s; a reading every quarter of a second.
-    fn stretch() -> Stretch {
+    /// Requests are in flight from 0 to 2 s and from 8 to 10 s, with a reading every quarter of a second.
+    fn range() -> SessionRange {
         let query = |number: u64| (!(20..80).contains(&number)).then(|| example::query(number));
-        Stretch::all(&example::run((0..100).filter_map(query).collect(), &[""])).remove(0)
+        SessionRange::all(&example::run((0..100).filter_map(query).collect(), &[""])).remove(0)
     }
 
     fn channel(signal: &str, value: impl Fn(f64) -> f64) -> Channel {
@@ -239,7 +243,7 @@ mod tests {
 
     #[test]
     fn reasons_are_counted_while_requests_are_in_flight() {
-        // Idle in between; the power cap for half a second, with a hardware slowdown for half of that.
+        // Idle in between; half a second of power cap, half of which also has a hardware slowdown.
         let reasons = channel("throttle_reasons", |second| match second {
             0.5 => 4.0,
             0.75 => 12.0,
@@ -248,8 +252,8 @@ mod tests {
             _ => 0.0,
         });
         let clock = channel("clock_core", |_| 1980.0);
-        let found = throttling(&Telemetry { channels: vec![clock, reasons] }, &stretch());
-        assert_eq!(found.len(), 1, "where reasons are told, the clock is not looked at");
+        let found = throttling(&Telemetry { channels: vec![clock, reasons] }, &range());
+        assert_eq!(found.len(), 1, "with throttle reasons, the clock is not used");
         assert!((found[0].seconds - 4.0).abs() < 1e-9 && (found[0].slow_seconds - 0.5).abs() < 1e-9, "{found:?}");
         assert_eq!(found[0].words(), "clocks set by a user 25.0 %, power cap 12.5 %, hardware slowdown 6.2 %");
         assert_eq!(found[0].json()["reason_seconds"]["hw_slowdown"], 0.25);
@@ -264,24 +268,27 @@ mod tests {
             _ => 1980.0,
         });
         let host = Channel { device: String::from("host:0"), ..clock.clone() };
-        let found = throttling(&Telemetry { channels: vec![host, clock] }, &stretch());
+        let found = throttling(&Telemetry { channels: vec![host, clock] }, &range());
         assert_eq!((found.len(), &found[0].by), (1, &ThrottlingSource::Clock { highest: 1980.0 }));
-        assert!((found[0].slow_seconds - 0.5).abs() < 1e-9, "1950 is within 3 %, and idle counts nowhere: {found:?}");
+        assert!(
+            (found[0].slow_seconds - 0.5).abs() < 1e-9,
+            "1950 MHz is within 3 %, and idle time does not count: {found:?}"
+        );
         assert!(table(&found, false).notes[1].contains("not always throttling"));
     }
 
     #[test]
-    fn a_silence_is_not_what_came_before_it() {
+    fn a_gap_in_readings_does_not_extend_the_last_value() {
         let mut reasons = channel("throttle_reasons", |_| 4.0);
         reasons.at_ns.drain(1..39);
         reasons.values.drain(1..39);
         reasons.at_ns.insert(1, reasons.at_ns[0] + 250_000_000);
         reasons.at_ns.insert(2, reasons.at_ns[0] + 500_000_000);
         reasons.values.extend([4.0, 4.0]);
-        let found = throttling(&Telemetry { channels: vec![reasons] }, &stretch());
+        let found = throttling(&Telemetry { channels: vec![reasons] }, &range());
         assert!((found[0].seconds - 1.75).abs() < 1e-9, "0.5 s, 1 s after it, and the last: {found:?}");
         assert_eq!(
-            throttling(&Telemetry { channels: vec![channel("throttle_reasons", |_| 0.0)] }, &stretch())[0].words(),
+            throttling(&Telemetry { channels: vec![channel("throttle_reasons", |_| 0.0)] }, &range())[0].words(),
             "nothing"
         );
     }

@@ -21,7 +21,7 @@ pub(super) struct Balance {
 
 pub(super) fn balance(run: &Run, warnings: &mut Vec<Message>) -> Option<Balance> {
     let balance = run.energy_totals()?.balance;
-    // A summary of an earlier version has none.
+    // Summaries of earlier versions have no balance.
     if balance == BalanceSummary::default() {
         return None;
     }

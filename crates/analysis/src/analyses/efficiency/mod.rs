@@ -36,7 +36,7 @@ impl Analysis for Efficiency {
     }
 
     fn about(&self) -> &'static str {
-        "intelligence per joule and per watt, joules by query, token and subject, and the energy balance"
+        "correct answers per joule, accuracy per watt, joules per query, token and subject, and where the energy went"
     }
 
     fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError> {
@@ -86,7 +86,7 @@ impl Analysis for Efficiency {
 
 fn warn(run: &Run, source: EnergySource, warnings: &mut Vec<Message>) {
     if source == EnergySource::Modelled {
-        warnings.push(Message::new("energy is modelled from processor utilization, not measured"));
+        warnings.push(Message::new("energy is modelled from CPU utilization, not measured"));
     }
     let without = run.queries.iter().filter(|query| query.energy.is_none()).count();
     if without > 0 {
@@ -121,13 +121,13 @@ fn figures(run: &Run, seed: u64) -> Vec<Figure> {
     let exact = |field: fn(&EnergyTotals) -> Option<f64>| totals.and_then(field).map(Estimate::exact);
     let per_joule = intelligence.map(|found| found.per_joule);
     let inverse = |found: Estimate| (found.value > 0.0).then(|| scaled(found, |value| 1.0 / value));
-    // The summary has no interval for joules by token: how they vary over queries is resampled.
+    // The summary has no interval for energy per token, so the queries are resampled.
     let by_token = |value: Option<f64>, pair: fn(&Query) -> Option<(f64, f64)>| {
         let value = value?;
         let pairs: Vec<(f64, f64)> = in_sending_order(run.queries.iter()).into_iter().filter_map(pair).collect();
         let resampling = Resampling { block: run.block(), seed, ..Resampling::default() };
         let (top, bottom) = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
-        // The summary's figure may have joules of queries without a count in it: the interval is put around it.
+        // The summary's value may include energy of queries without a token count, so the interval is scaled to it.
         let scale = Some(value * bottom / top).filter(|scale| scale.is_finite() && *scale > 0.0);
         let interval = ratio_interval(&pairs, resampling).zip(scale);
         let interval = interval.map(|(found, scale)| Interval { low: found.low * scale, high: found.high * scale });
@@ -199,18 +199,11 @@ fn cost(run: &Run) -> Value {
     })
 }
 
-fn show(value: f64, unit: &str) -> String {
-    match unit {
-        "J" | "W" => format::quantity(value, unit),
-        _ => format!("{} {unit}", format::significant(value)),
-    }
-}
-
 fn figure_table(figures: &[Figure], source: EnergySource) -> Table {
     let title = format!("Energy efficiency ({} energy)", source.name());
     let mut table = Table::new("efficiency", &title, &[("figure", "figure"), ("value", "value"), ("unit", "unit")]);
     for figure in figures.iter().filter(|figure| figure.found.is_some()) {
-        let value = estimate_cell(figure.found, |value| show(value, figure.unit));
+        let value = estimate_cell(figure.found, format::significant);
         table.rows.push(vec![Cell::text(figure.head), value, Cell::text(figure.unit)]);
     }
     table.notes.push(String::from(
@@ -225,7 +218,7 @@ mod tests {
     use super::*;
     use ergometer_runs::saved::Energy;
 
-    /// 60 queries of `cheap` at 2 J, all right, and 60 of `dear` at 4 J, half right; 40 J of idle.
+    /// 60 `cheap` queries at 2 J, all correct, 60 `dear` queries at 4 J, half correct, and 40 J of idle energy.
     fn metered() -> Run {
         let query = |number: u64| {
             let is_dear = number % 2 == 1;
@@ -250,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_those_of_the_summary_and_their_inverses() {
+    fn values_come_from_the_summary_or_are_their_inverses() {
         let found = Efficiency.run(&metered(), &Options::default()).unwrap();
         let figures = &found.data["figures"];
         assert_eq!(figures["per_joule"], json!({"value": 0.225, "low": 0.2, "high": 0.25}));
@@ -266,11 +259,11 @@ mod tests {
     }
 
     #[test]
-    fn the_balance_closes_or_is_told() {
+    fn a_balance_that_does_not_add_up_gives_a_warning() {
         let found = Efficiency.run(&metered(), &Options::default()).unwrap();
         let balance = &found.data["balance"];
         assert_eq!((&balance["requests_pct"], &balance["idle_pct"]), (&json!(90.0), &json!(10.0)));
-        assert_eq!(found.tables[1].rows.len(), 5, "three parts, the meter, and what was repeated");
+        assert_eq!(found.tables[1].rows.len(), 5, "three parts, the meter, and retried attempts");
         let mut open = metered();
         open.summary.energy.measured.as_mut().unwrap().balance.idle_j = 41.0;
         let found = Efficiency.run(&open, &Options::default()).unwrap();
@@ -278,14 +271,14 @@ mod tests {
     }
 
     #[test]
-    fn subjects_have_their_own_joules() {
+    fn joules_are_summed_by_subject() {
         let found = Efficiency.run(&metered(), &Options { seed: 7, ..Options::default() }).unwrap();
         let [dear, cheap] = [0, 1].map(|place| &found.data["by_subject"][place]);
         assert_eq!((&dear["subject"], &dear["right"], &dear["graded"]), (&json!("dear"), &json!(30), &json!(60)));
         assert_eq!((&dear["per_joule"]["value"], &cheap["per_joule"]["value"]), (&json!(0.125), &json!(0.5)));
-        assert_eq!(cheap["per_joule"]["low"], Value::Null, "all alike: no interval can be told");
+        assert_eq!(cheap["per_joule"]["low"], Value::Null, "equal values have no interval");
         let (low, high) = (dear["per_joule"]["low"].as_f64().unwrap(), dear["per_joule"]["high"].as_f64().unwrap());
-        // 60 answers at one price: half of a binomial's interval, 0.25 x 1.96 x sqrt(0.25 / 60).
+        // 60 answers of equal energy: the width of a binomial interval, 0.25 x 1.96 x sqrt(0.25 / 60) to each side.
         assert!((high - low - 2.0 * 0.25 * 0.1265).abs() < 0.012, "{low} {high}");
         assert_eq!(dear["cost_usd"].as_f64().map(|cost| (cost * 1e6).round()), Some(60_000.0));
     }
@@ -300,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_saved_run_has_what_its_summary_has() {
+    fn a_saved_run_has_the_values_of_its_summary() {
         let run = example::saved("mock_limits");
         let found = Efficiency.run(&run, &Options::default()).unwrap();
         let of_summary = json!(run.summary.energy.modelled.as_ref().unwrap().gross_j_per_query);

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::super::cell::{self, count_cell, estimate_cell};
 use super::super::entries;
 use super::super::order::in_sending_order;
-use super::show;
 use ergometer_runs::EnergySource;
 use ergometer_runs::saved::{Query, Run};
 use ergometer_statistics::Estimate;
@@ -53,7 +52,8 @@ fn subject(name: &str, members: &[(usize, &Query)], block: usize, seed: u64) -> 
         let interval = ratio_interval(pairs, Resampling { block, seed, ..Resampling::default() });
         (bottom > 0.0).then(|| entries::with(top / bottom, interval))
     };
-    // Neighbours are drawn together as far as they ran together: as many of this subject as any such stretch holds.
+    // Concurrent queries are resampled together. The block size is the largest number of queries of this subject in any
+    // block of the run.
     let places: Vec<usize> = members.iter().map(|member| member.0).collect();
     let within = |(first, &place): (usize, &usize)| places.partition_point(|&other| other < place + block) - first;
     let block = places.iter().enumerate().map(within).max().unwrap_or(1);
@@ -96,7 +96,7 @@ pub(super) fn subject_table(subjects: &[Subject], source: EnergySource) -> Table
     for subject in subjects {
         let mut row = vec![
             Cell::text(cell::outside(&subject.name)),
-            estimate_cell(subject.per_joule, |value| show(value, "/J")),
+            estimate_cell(subject.per_joule, |value| format!("{} /J", format::significant(value))),
             estimate_cell(subject.joules_per_query, |value| format::quantity(value, "J")),
             count_cell(subject.right),
             count_cell(subject.graded),

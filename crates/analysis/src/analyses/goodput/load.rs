@@ -83,7 +83,7 @@ pub(super) fn fill(run: &Run, findings: &mut Findings) {
     }
     let mut table = Table::new(
         "load",
-        "Load: whole run and steady state",
+        "Load of the whole run and of its steady state",
         &[("figure", "figure"), ("whole run", "whole"), ("steady state", "steady")],
     );
     let mut figures = Vec::new();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_and_steady_stand_side_by_side() {
+    fn the_whole_run_and_its_steady_state_are_compared() {
         let steady = json!({"ttft_ms": {"p50": 8.0}, "energy": {"mean_power_w": 300.0}});
         let found =
             found(json!({"load": {"ttft_ms": {"p50": 9.0, "p99": null}, "completed": 7, "client_limited": false,
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_limits_the_figures_is_told() {
+    fn a_limited_client_and_a_missing_steady_state_give_warnings() {
         let found = found(json!({"load": {"client_limited": true, "client": {"reasons": ["cpu", "schedule"]},
             "steady_state": null, "steady_state_reason": "no request completed"}}));
         assert!(

@@ -1,4 +1,5 @@
-//! The `goodput` analysis: how many requests meet each latency limit and all limits, and the percentile of each limit.
+//! The `goodput` analysis: how many requests meet each latency limit and all limits, and the percentile at which each
+//! limit lies.
 //!
 //! The limits come from the options, or else from the run; with the run's own limits, goodput equals `summary.json`. The
 //! analysis also has the load of the whole run and of its steady state.
@@ -33,14 +34,15 @@ impl Analysis for Goodput {
     }
 
     fn about(&self) -> &'static str {
-        "requests within the latency limits, the percentile of each limit, and the load of the run and its steady state"
+        "requests within the latency limits, the percentile at which each limit lies, and the load of the whole run and \
+         of its steady state"
     }
 
     fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError> {
         let timings = Timing::all(run)?;
         let mut findings = Findings::default();
         let proposed: Vec<(LimitedMetric, Option<f64>)> =
-            LimitedMetric::ALL.into_iter().map(|what| (what, smallest_kept(what, &timings))).collect();
+            LimitedMetric::ALL.into_iter().map(|what| (what, smallest_met_limit(what, &timings))).collect();
         let limits = options.limits.map(|limits| (limits, "asked")).or_else(|| Some((own_limits(run)?, "run")));
         let limits = limits.filter(|(limits, _)| *limits != Limits::default());
         if timings.is_empty() {
@@ -79,7 +81,7 @@ fn own_limits(run: &Run) -> Option<Limits> {
 }
 
 /// The smallest limit that 99 % of completed requests meet; `None` if more than 1 % were not measured.
-fn smallest_kept(what: LimitedMetric, timings: &[Timing]) -> Option<f64> {
+fn smallest_met_limit(what: LimitedMetric, timings: &[Timing]) -> Option<f64> {
     let completed = || timings.iter().filter(|timing| timing.is_completed);
     let took = completed().filter_map(|timing| match timing.took(what) {
         MeasuredTime::Seconds(seconds) => Some(seconds),
@@ -132,7 +134,7 @@ struct LimitResult {
     /// Completed requests that miss only this limit.
     only_this: u64,
     /// The percentile of the measured times at which the limit lies.
-    stands_at: Option<f64>,
+    percentile_of_limit: Option<f64>,
 }
 
 /// The results for all limits.
@@ -152,15 +154,15 @@ impl LimitResults {
         let each = LimitedMetric::ALL.into_iter().filter_map(|what| {
             let limit = what.limit_in(&limits)?;
             let others = |timing: &Timing| {
-                LimitedMetric::ALL.into_iter().all(|other| other == what || timing.keeps(other, &limits))
+                LimitedMetric::ALL.into_iter().all(|other| other == what || timing.meets(other, &limits))
             };
-            let breaks_only = |timing: &&Timing| timing.is_completed && !timing.keeps(what, &limits) && others(timing);
+            let breaks_only = |timing: &&Timing| timing.is_completed && !timing.meets(what, &limits) && others(timing);
             Some(LimitResult {
                 what,
                 limit,
-                kept: LimitCount::count(timings.iter(), resampling, |timing| timing.keeps(what, &limits)),
+                kept: LimitCount::count(timings.iter(), resampling, |timing| timing.meets(what, &limits)),
                 only_this: timings.iter().filter(breaks_only).count() as u64,
-                stands_at: stands_at(what, limit, timings),
+                percentile_of_limit: percentile_of_limit(what, limit, timings),
             })
         });
         let good = LimitCount::count(timings.iter(), resampling, |timing| timing.is_good(&limits));
@@ -177,7 +179,7 @@ impl LimitResults {
     }
 
     /// The limit that most requests miss.
-    fn broken_most(&self) -> Option<&LimitResult> {
+    fn most_missed(&self) -> Option<&LimitResult> {
         let broken = |one: &&LimitResult| one.kept.all - one.kept.kept;
         self.each.iter().rev().max_by_key(broken).filter(|one| broken(one) > 0)
     }
@@ -190,7 +192,7 @@ impl LimitResults {
             "good": self.good.kept, "of": self.good.all,
             "share": entries::estimate(self.good.share()),
             "requests_per_second": entries::number(self.per_second),
-            "broken_most": self.broken_most().map(|one| one.what.name()),
+            "broken_most": self.most_missed().map(|one| one.what.name()),
         }));
         findings.data = entries::map(json!({
             "limits": self.limits, "limits_of": whose,
@@ -206,11 +208,11 @@ impl LimitResults {
         let columns = [
             ("limit", "limit"),
             ("value", "limit_s"),
-            ("share met", "share"),
+            ("within limit", "share"),
             ("met", "kept"),
             ("requests", "of"),
-            ("percentile", "stands_at_percentile"),
-            ("only this missed", "broken_alone"),
+            ("limit is at percentile", "stands_at_percentile"),
+            ("missed only this limit", "broken_alone"),
         ];
         let mut table = Table::new("goodput", "Requests within the latency limits", &columns);
         for one in &self.each {
@@ -220,7 +222,7 @@ impl LimitResults {
                 share_cell(one.kept.share()),
                 count_cell(one.kept.kept),
                 count_cell(one.kept.all),
-                Cell::number(one.stands_at, |percent| format!("p{percent:.1}")),
+                Cell::number(one.percentile_of_limit, |percent| format!("p{percent:.1}")),
                 count_cell(one.only_this),
             ]);
         }
@@ -230,18 +232,18 @@ impl LimitResults {
         if let Some(rate) = self.per_second {
             table.notes.push(format!("Goodput: {} requests per second.", format::digits(rate)));
         }
-        if let Some(one) = self.broken_most() {
+        if let Some(one) = self.most_missed() {
             let broken = one.kept.all - one.kept.kept;
             table.notes.push(format!("Limit missed most often: {} ({broken} requests).", one.what.head()));
         }
         table.notes.push(String::from(
-            "A failed request meets no limit. percentile: the percentile of the measured values at which the limit lies. only \
-             this missed: completed requests that meet all other limits.",
+            "A failed request meets no limit. The percentile is of the completed requests with a measured value. \
+             Requests that missed only this limit are completed and meet all other limits.",
         ));
         if self.block > 1 {
             table.notes.push(format!(
-                "Requests overlap, so intervals are a bootstrap over blocks of {} requests. They need at least 10 independent \
-                 batches, and are absent if all or no requests meet a limit.",
+                "Requests overlap, so intervals are a bootstrap over blocks of {} requests. An interval needs at least \
+                 10 blocks, and is absent if all or no requests meet a limit.",
                 self.block
             ));
         }
@@ -252,7 +254,8 @@ impl LimitResults {
 impl LimitResult {
     fn json(&self) -> Value {
         json!({"limit": self.what.name(), "limit_s": self.limit, "kept": self.kept.kept, "of": self.kept.all,
-            "share": entries::estimate(self.kept.share()), "stands_at_percentile": entries::number(self.stands_at),
+            "share": entries::estimate(self.kept.share()),
+            "stands_at_percentile": entries::number(self.percentile_of_limit),
             "broken": self.kept.all - self.kept.kept, "broken_alone": self.only_this})
     }
 }
@@ -262,10 +265,10 @@ fn count(timings: &[Timing], is_counted: impl Fn(&Timing) -> bool) -> u64 {
 }
 
 /// The percentile at which a limit lies: 100 x the share of measured times within the limit.
-fn stands_at(what: LimitedMetric, limit: f64, timings: &[Timing]) -> Option<f64> {
+fn percentile_of_limit(what: LimitedMetric, limit: f64, timings: &[Timing]) -> Option<f64> {
     let took = timings.iter().filter(|timing| timing.is_completed).map(|timing| timing.took(what));
     let measured: Vec<MeasuredTime> = took.filter(|took| matches!(took, MeasuredTime::Seconds(_))).collect();
-    let within = measured.iter().filter(|took| took.keeps(limit)).count();
+    let within = measured.iter().filter(|took| took.meets(limit)).count();
     (!measured.is_empty()).then(|| 100.0 * within as f64 / measured.len() as f64)
 }
 
@@ -319,7 +322,7 @@ mod tests {
         Timing { sent: Some(example::at(seconds)), is_completed, took }
     }
 
-    /// TTFT of 1 to 100 ms, E2E twice as long; the last two failed.
+    /// TTFT of 1 to 100 ms, with an E2E latency twice as long; the last two requests failed.
     fn hundred() -> Vec<Timing> {
         (1..=100).map(|number| timing(number, number <= 98)).collect()
     }
@@ -333,20 +336,20 @@ mod tests {
             found.each.iter().map(|one| (one.what.name(), one.kept.kept, one.only_this)).collect();
         assert_eq!(kept, [("ttft", 80, 0), ("tpot", 98, 0), ("e2e", 50, 30)]);
         assert_eq!((found.good.kept, found.good.all, found.per_second), (50, 100, Some(5.0)));
-        assert_eq!(found.broken_most().unwrap().what, LimitedMetric::E2e);
-        assert_eq!(found.each[0].stands_at, Some(100.0 * 80.0 / 98.0));
-        assert_eq!(found.each[1].stands_at, None, "no time between tokens was measured");
+        assert_eq!(found.most_missed().unwrap().what, LimitedMetric::E2e);
+        assert_eq!(found.each[0].percentile_of_limit, Some(100.0 * 80.0 / 98.0));
+        assert_eq!(found.each[1].percentile_of_limit, None, "no time between tokens was measured");
     }
 
     #[test]
-    fn what_runs_together_breaks_limits_together() {
-        // Of 400 requests, stretches of twenty are quick and slow by turns.
+    fn concurrent_requests_miss_limits_together() {
+        // Of 400 requests, groups of twenty are fast and slow in turn.
         let timings: Vec<Timing> =
             (0..400).map(|place| timing(if place / 20 % 2 == 0 { 10 } else { 90 }, true)).collect();
         let width = |block| {
             let resampling = Resampling { block, ..Resampling::default() };
             let kept =
-                LimitCount::count(timings.iter(), resampling, |timing| timing.took(LimitedMetric::Ttft).keeps(0.05));
+                LimitCount::count(timings.iter(), resampling, |timing| timing.took(LimitedMetric::Ttft).meets(0.05));
             assert_eq!((kept.kept, kept.all), (200, 400));
             kept.interval.map(Interval::width)
         };
@@ -357,23 +360,24 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_limit_is_kept_by_99_in_100() {
+    fn the_smallest_limit_is_met_by_99_percent() {
         assert_eq!(
-            smallest_kept(LimitedMetric::Ttft, &hundred()),
+            smallest_met_limit(LimitedMetric::Ttft, &hundred()),
             Some(0.098),
             "of the 98 that completed, 99 % are all"
         );
         let all: Vec<Timing> = (1..=200).map(|number| timing(number, true)).collect();
-        let limit = smallest_kept(LimitedMetric::Ttft, &all).unwrap();
+        let limit = smallest_met_limit(LimitedMetric::Ttft, &all).unwrap();
         assert_eq!(
-            (limit, all.iter().filter(|timing| timing.took(LimitedMetric::Ttft).keeps(limit)).count()),
+            (limit, all.iter().filter(|timing| timing.took(LimitedMetric::Ttft).meets(limit)).count()),
             (0.198, 198)
         );
-        assert_eq!(smallest_kept(LimitedMetric::Tpot, &all), None, "there is none to set");
-        assert_eq!(smallest_kept(LimitedMetric::E2e, &[]), None);
+        assert_eq!(smallest_met_limit(LimitedMetric::Tpot, &all), None, "no TPOT was measured");
+        assert_eq!(smallest_met_limit(LimitedMetric::E2e, &[]), None);
     }
 
-    /// 120 queries on a server that was slow and cut answers off, with every kind of limit; and 400 on one that refused many.
+    /// A run of 120 queries on a slow server that truncated answers, with every kind of limit, and a run of 400 on a
+    /// server that rejected many requests.
     #[test]
     fn with_its_own_limits_a_run_has_the_goodput_of_its_summary() {
         is_that_of_the_summary("mock_limits");
@@ -397,21 +401,25 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_are_asked_for_come_first() {
+    fn limits_of_the_options_replace_those_of_the_run() {
         let run = example::saved("mock_limits");
         let limits = Some(Limits { e2e_s: Some(1e9), ..Limits::default() });
         let found = Goodput.run(&run, &Options { limits, ..Options::default() }).unwrap();
-        assert_eq!((&found.summary["good"], &found.summary["of"]), (&json!(117), &json!(120)), "all that completed");
+        assert_eq!(
+            (&found.summary["good"], &found.summary["of"]),
+            (&json!(117), &json!(120)),
+            "all completed requests"
+        );
         assert_eq!(found.data["by_limit"][0]["stands_at_percentile"], 100.0);
         assert_eq!((&found.data["limits_of"], &found.summary["broken_most"]), (&json!("asked"), &json!("e2e")));
     }
 
     #[test]
-    fn without_limits_some_are_proposed_and_without_requests_that_is_told() {
+    fn limits_are_proposed_if_there_are_none_and_missing_requests_give_a_warning() {
         let limits = Some(Limits::default());
         let found = Goodput.run(&example::saved("mock_limits"), &Options { limits, ..Options::default() }).unwrap();
         assert!(found.warnings[0].one_line(&CommandLine).contains("--slo"), "{:?}", found.warnings);
-        // Of 117 that completed, 116 must keep to it: the second longest.
+        // Of 117 completed requests, 116 must meet the limit: the second longest time.
         let e2e = found.data["kept_by_99_pct"]["e2e_s"].as_f64().unwrap();
         assert!((0.38..0.5).contains(&e2e), "{e2e}");
         let found = Goodput.run(&example::run(vec![example::query(0)], &[""]), &Options::default()).unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use ergometer_units::Timestamp;
+use ergometer_units::{Seconds, Timestamp};
 
 use super::super::Limits;
 use super::super::order::sending_order;
@@ -68,7 +68,7 @@ pub(super) enum MeasuredTime {
 }
 
 impl MeasuredTime {
-    pub(super) fn keeps(self, limit: f64) -> bool {
+    pub(super) fn meets(self, limit: f64) -> bool {
         match self {
             Self::Seconds(took) => took <= limit,
             Self::Nothing => true,
@@ -92,25 +92,24 @@ impl Timing {
     }
 
     /// Whether the request meets a limit. Every completed request meets an absent limit.
-    pub(super) fn keeps(&self, what: LimitedMetric, limits: &Limits) -> bool {
-        self.is_completed && what.limit_in(limits).is_none_or(|limit| self.took(what).keeps(limit))
+    pub(super) fn meets(&self, what: LimitedMetric, limits: &Limits) -> bool {
+        self.is_completed && what.limit_in(limits).is_none_or(|limit| self.took(what).meets(limit))
     }
 
     pub(super) fn is_good(&self, limits: &Limits) -> bool {
-        self.is_completed && LimitedMetric::ALL.into_iter().all(|what| self.keeps(what, limits))
+        self.is_completed && LimitedMetric::ALL.into_iter().all(|what| self.meets(what, limits))
     }
 
     /// The latencies of the recorded attempt. `due` is the time its query was first scheduled.
     fn from_attempt(attempt: &Attempt, chunks: &[i64], due: Option<Timestamp>) -> Self {
         let seconds = |from: Option<Timestamp>, to: Option<Timestamp>| Some(to?.since(from?).get());
         let (first, last) = (attempt.first_token, attempt.last_token);
-        // An answer in one piece has no first token, whatever it is made of. Chunks that came at once have no gap.
+        // An answer that was not streamed has no first token. Chunks that arrived at once have no gap.
         let has_gaps = chunks.windows(2).any(|pair| pair[1] > pair[0]) && first.is_some();
-        let tokens = attempt.output_tokens.filter(|&tokens| tokens > 1 && has_gaps);
-        let tpot = tokens.and_then(|tokens| Some(seconds(first, last)? / (tokens - 1) as f64));
+        let tokens = attempt.output_tokens.filter(|_| has_gaps);
+        let tpot = tokens.and_then(|tokens| ergometer_runs::tpot(first?, last?, tokens)).map(Seconds::get);
         let longest = chunks.windows(2).map(|pair| pair[1].saturating_sub(pair[0]).max(0)).max();
-        let longest =
-            longest.filter(|_| first.is_some()).map(|nanos| ergometer_units::Seconds::from_nanos(nanos).get());
+        let longest = longest.filter(|_| first.is_some()).map(|nanos| Seconds::from_nanos(nanos).get());
         let is_short = first.is_some() && (!has_gaps || attempt.output_tokens.is_some_and(|tokens| tokens < 2));
         let known = |took: Option<f64>| took.map_or(MeasuredTime::Unknown, MeasuredTime::Seconds);
         let between = |took: Option<f64>| if took.is_none() && is_short { MeasuredTime::Nothing } else { known(took) };
@@ -130,7 +129,8 @@ impl Timing {
     /// The latencies of all records of a run in sending order; empty if `requests.parquet` is missing.
     pub(super) fn all(run: &Run) -> Result<Vec<Self>, AnalysisError> {
         let records: HashSet<(u32, u64)> = run.queries.iter().map(|query| (query.session, query.request)).collect();
-        // Rows stand by query, then by session and time; those lost with a kill come last and repeat nothing.
+        // Rows are sorted by query, then by session and time. Requests lost when the run was killed come last and are
+        // not retries.
         let mut repeated: HashMap<(u32, u64), Option<Timestamp>> = HashMap::new();
         let mut timings = Vec::with_capacity(records.len());
         Attempt::each(&run.folder, |attempt, chunks| {
@@ -172,44 +172,48 @@ mod tests {
     }
 
     #[test]
-    fn times_are_those_of_the_metrics() {
+    fn times_follow_the_formulas_of_the_metrics() {
         let chunks = [250_000_000, 500_000_000, 1_000_000_000];
         let found = Timing::from_attempt(&attempt(Some(4)), &chunks, Some(at(0.5)));
         assert_eq!(found.took, [0.25, 0.75, 0.25, 0.5, 1.0].map(MeasuredTime::Seconds));
         let limits = Limits { itl_s: Some(0.5), e2e_s: Some(0.99), ..Limits::default() };
         assert!(
-            found.keeps(LimitedMetric::Itl, &limits)
-                && !found.keeps(LimitedMetric::E2e, &limits)
+            found.meets(LimitedMetric::Itl, &limits)
+                && !found.meets(LimitedMetric::E2e, &limits)
                 && !found.is_good(&limits)
         );
         assert!(found.is_good(&Limits { e2e_s: None, ..limits }));
     }
 
     #[test]
-    fn one_token_breaks_nothing_and_what_nobody_counted_is_not_kept() {
+    fn one_token_meets_every_limit_and_an_unknown_time_meets_none() {
         let chunks = [250_000_000, 1_000_000_000];
-        let of = |attempt: &Attempt, chunks: &[i64]| {
+        let measured = |attempt: &Attempt, chunks: &[i64]| {
             let took = Timing::from_attempt(attempt, chunks, None).took;
             (took[0], took[2], took[3])
         };
         let (quarter, gap) = (MeasuredTime::Seconds(0.25), MeasuredTime::Seconds(0.75));
-        assert_eq!(of(&attempt(Some(1)), &chunks), (quarter, MeasuredTime::Nothing, gap), "one token in two chunks");
         assert_eq!(
-            of(&attempt(Some(9)), &chunks[..1]),
+            measured(&attempt(Some(1)), &chunks),
+            (quarter, MeasuredTime::Nothing, gap),
+            "one token in two chunks"
+        );
+        assert_eq!(
+            measured(&attempt(Some(9)), &chunks[..1]),
             (quarter, MeasuredTime::Nothing, MeasuredTime::Nothing),
             "one chunk"
         );
         assert_eq!(
-            of(&attempt(Some(9)), &[1, 1]),
+            measured(&attempt(Some(9)), &[1, 1]),
             (quarter, MeasuredTime::Nothing, MeasuredTime::Seconds(0.0)),
-            "two at once"
+            "two chunks at once"
         );
-        assert_eq!(of(&attempt(None), &chunks), (quarter, MeasuredTime::Unknown, gap), "not counted");
+        assert_eq!(measured(&attempt(None), &chunks), (quarter, MeasuredTime::Unknown, gap), "not counted");
         let whole = Attempt { first_token: None, ..attempt(Some(9)) };
         assert_eq!(
-            of(&whole, &chunks),
+            measured(&whole, &chunks),
             (MeasuredTime::Unknown, MeasuredTime::Unknown, MeasuredTime::Unknown),
-            "an answer in one piece"
+            "an answer that was not streamed"
         );
         let failed = Attempt { outcome: String::from("failed"), ..attempt(Some(9)) };
         assert!(!Timing::from_attempt(&failed, &chunks, None).is_good(&Limits::default()));

@@ -17,7 +17,7 @@ use super::{Analysis, Findings, Options};
 use crate::AnalysisError;
 use ergometer_runs::saved::{Query, Run};
 use reasons::{Case, Evidence};
-use score::{FEWEST, LIMIT, NoScore, Usual};
+use score::{FEWEST, LIMIT, NoScore, RobustScale};
 
 /// Maximum number of listed outliers.
 const LISTED: usize = 50;
@@ -50,7 +50,7 @@ impl Figure {
         match self {
             Self::Ttft => "TTFT",
             Self::Tpot => "TPOT",
-            Self::E2e => "E2E latency for its length",
+            Self::E2e => "E2E latency relative to answer length",
             Self::JoulesPerToken => "energy per output token",
         }
     }
@@ -94,7 +94,7 @@ struct Outlier {
 struct FigureOutliers {
     figure: Figure,
     values: usize,
-    usual: Result<Usual, NoScore>,
+    usual: Result<RobustScale, NoScore>,
     /// The line of E2E latency: seconds, and seconds per token.
     line: Option<(f64, f64)>,
     /// Queries without a token count, which cannot be compared with the line.
@@ -111,13 +111,13 @@ fn find_outliers(run: &Run, figure: Figure) -> FigureOutliers {
     if line.is_some() {
         found.retain(|(_, query, _)| query.output_tokens.is_some());
     }
-    // What it would be at its length; without a line all have the same: one.
+    // The expected value at the length of the query; 1 without a line.
     let scale = |query: &Query| {
         let (intercept, slope) = line.unwrap_or((1.0, 0.0));
         intercept + slope * query.output_tokens.unwrap_or(0) as f64
     };
     let scaled: Vec<f64> = found.iter().map(|(_, query, value)| value / scale(query)).collect();
-    let usual = Usual::from_values(&scaled);
+    let usual = RobustScale::from_values(&scaled);
     let outliers = usual.map_or_else(
         |_| Vec::new(),
         |usual| {
@@ -190,7 +190,7 @@ impl Analysis for Outliers {
 fn reasons_of(run: &Run, evidence: &Evidence, figures: &[FigureOutliers], outlier: &Outlier) -> Vec<String> {
     let query = &run.queries[outlier.place];
     let same = figures.iter().find(|one| one.figure == outlier.figure).map_or(&[][..], |one| &one.outliers);
-    // Outliers stand in the order of the run.
+    // Outliers are in the order of the run.
     let is_one = |place: &usize| {
         let found = same.binary_search_by_key(place, |other| other.place);
         found.is_ok_and(|found| (same[found].score > 0.0) == (outlier.score > 0.0))
@@ -256,7 +256,7 @@ impl FigureOutliers {
 
     fn json(&self) -> Value {
         let usual = self.usual.ok();
-        let fences = usual.map(Usual::fences);
+        let fences = usual.map(RobustScale::fences);
         let line = self.line.map(|(intercept, slope)| json!({"intercept_s": intercept, "s_per_output_token": slope}));
         let why = match self.usual {
             Err(NoScore::NoSpread) => Some("mad_is_zero"),
@@ -265,7 +265,7 @@ impl FigureOutliers {
         };
         json!({"figure": self.figure.name(), "values": self.values, "outliers": self.outliers.len(), "high": self.high(),
             "low": self.outliers.len() - self.high(), "relative_to_line": line, "without_token_count": self.uncounted,
-            "usual": entries::number(usual.map(Usual::value)),
+            "usual": entries::number(usual.map(RobustScale::value)),
             "fence_low": entries::number(fences.map(|fences| fences.0)),
             "fence_high": entries::number(fences.map(|fences| fences.1)), "no_score": why})
     }
@@ -281,7 +281,7 @@ fn count_table(figures: &[FigureOutliers]) -> Table {
     ];
     let mut table = Table::new("outlier_counts", "Number of outliers", &columns);
     for one in figures {
-        let usual = one.usual.ok().map(Usual::value);
+        let usual = one.usual.ok().map(RobustScale::value);
         let show = |value: f64| match one.line {
             Some((intercept, slope)) => {
                 let (base, token) = (format::quantity(intercept * value, "s"), format::quantity(slope * value, "s"));

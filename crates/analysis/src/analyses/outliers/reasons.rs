@@ -96,7 +96,7 @@ impl<'a> Evidence<'a> {
     pub(super) fn reasons(&self, case: &Case) -> Vec<String> {
         let is_more = case.value > case.usual;
         let mut reasons = Vec::new();
-        // The first find caches cold, and no queue.
+        // The first queries run with cold caches but without a queue.
         if is_more || case.figure == Figure::Ttft {
             reasons.extend(self.beginning(case.query));
         }
@@ -183,7 +183,7 @@ impl<'a> Evidence<'a> {
             let length = if is_more { "long" } else { "short" };
             reasons.push(format!("{length} prompt: {tokens:.0} tokens, usually {usual:.0}"));
         }
-        // Of few tokens, the joules and the time of the prompt are shared by few.
+        // In a short answer, the energy and time of the prompt are divided among few tokens.
         let output = case.query.output_tokens.map(|tokens| tokens as f64).zip(self.usual_output);
         let is_short = |(tokens, usual): &(f64, f64)| *tokens * UNUSUAL < *usual;
         let is_long = |(tokens, usual): &(f64, f64)| *tokens > UNUSUAL * usual;
@@ -203,14 +203,14 @@ impl<'a> Evidence<'a> {
             channel.session == query.session
                 && (channel.device.starts_with("gpu:") || channel.device.starts_with("server:"))
         };
-        let channels = self.telemetry.of(signal).filter(is_meant);
+        let channels = self.telemetry.channels_with(signal).filter(is_meant);
         let found = channels.filter_map(|channel| {
             let at = |time: Timestamp| channel.at_ns.partition_point(|&at| at < time.nanos_since_epoch());
-            // A clock that was set back may have a query end before it was sent.
+            // If the clock was set back, a query may end before it was sent.
             let now = channel.values.get(at(sent)..at(end))?.iter().copied().reduce(fold)?;
             Some((now, median(channel.values.iter().copied())?))
         });
-        // Of several devices, the one that is furthest from what is usual.
+        // Of several devices, the one with the largest deviation from its median.
         found.max_by(|one, other| (one.0 / one.1 - 1.0).abs().total_cmp(&(other.0 / other.1 - 1.0).abs()))
     }
 }

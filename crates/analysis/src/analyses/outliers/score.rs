@@ -17,7 +17,7 @@ const NORMAL_MAD: f64 = 0.6745;
 
 /// The median and spread of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Usual {
+pub(super) struct RobustScale {
     /// The median of the logarithms.
     median: f64,
     /// The median absolute deviation (MAD).
@@ -33,7 +33,7 @@ pub(super) enum NoScore {
     NoSpread,
 }
 
-impl Usual {
+impl RobustScale {
     /// Computes median and MAD of the positive values; others are left out.
     pub(super) fn from_values(values: &[f64]) -> Result<Self, NoScore> {
         let logarithms: Vec<f64> = values
@@ -48,7 +48,7 @@ impl Usual {
         let median = statistics::median(logarithms.iter().copied()).ok_or(NoScore::TooFew)?;
         let distances = logarithms.iter().map(|value| (value - median).abs());
         let mad = statistics::median(distances).ok_or(NoScore::TooFew)?;
-        // Equal values differ in the last digit of a logarithm at most.
+        // Logarithms of equal values differ at most in the last digit.
         if mad < 1e-12 { Err(NoScore::NoSpread) } else { Ok(Self { median, mad }) }
     }
 
@@ -76,9 +76,9 @@ mod tests {
 
     /// e^0 to e^10: the median of the logarithms is 5, and their distances are 0, 1, 1, 2, 2, 3, 3, … with a median of 3.
     #[test]
-    fn the_score_is_that_of_the_book() {
+    fn the_score_follows_iglewicz_and_hoaglin() {
         let values: Vec<f64> = (0..=10).map(|power| f64::from(power).exp()).collect();
-        let usual = Usual::from_values(&values).unwrap();
+        let usual = RobustScale::from_values(&values).unwrap();
         assert!((usual.value() - 5_f64.exp()).abs() < 1e-9);
         assert!((usual.score(8_f64.exp()).unwrap() - 0.6745).abs() < 1e-12);
         let (low, high) = usual.fences();
@@ -86,14 +86,14 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_spread_has_no_outliers() {
+    fn values_without_spread_have_no_score() {
         let mut values = vec![3.0; 11];
         values.push(1e9);
-        assert_eq!(Usual::from_values(&values), Err(NoScore::NoSpread));
-        assert_eq!(Usual::from_values(&values[..9]), Err(NoScore::TooFew));
+        assert_eq!(RobustScale::from_values(&values), Err(NoScore::NoSpread));
+        assert_eq!(RobustScale::from_values(&values[..9]), Err(NoScore::TooFew));
         let with_nothing: Vec<f64> = (0..20).map(|number| if number < 11 { 0.0 } else { f64::from(number) }).collect();
-        assert_eq!(Usual::from_values(&with_nothing), Err(NoScore::TooFew), "zero has no logarithm");
-        let usual = Usual::from_values(&(1..=20).map(f64::from).collect::<Vec<_>>()).unwrap();
+        assert_eq!(RobustScale::from_values(&with_nothing), Err(NoScore::TooFew), "zero has no logarithm");
+        let usual = RobustScale::from_values(&(1..=20).map(f64::from).collect::<Vec<_>>()).unwrap();
         assert_eq!((usual.score(0.0), usual.score(-1.0), usual.score(f64::INFINITY)), (None, None, None));
     }
 }

@@ -1,4 +1,4 @@
-//! Outliers of made-up runs, and of a saved one.
+//! Outliers of synthetic runs and of a saved run.
 
 use ergometer_units::Seconds;
 
@@ -6,7 +6,7 @@ use super::super::example;
 use super::*;
 use ergometer_runs::saved::{Energy, Outcome};
 
-/// A hundred queries, one after another, of 10 to 60 tokens at about 2 ms; each changed by `change`.
+/// A hundred queries, one after another, of 10 to 60 tokens at about 2 ms per token, each modified by `change`.
 fn run(change: impl Fn(&mut Query)) -> Run {
     let query = |number: u64| {
         let tokens = 10 + number * 7 % 51;
@@ -39,7 +39,7 @@ fn listed(run: &Run) -> Vec<(String, u64, Vec<String>)> {
 
 #[test]
 fn a_long_answer_is_no_outlier_and_a_slow_one_is() {
-    assert_eq!(listed(&run(|_| ())), [], "lengths differ sixfold, and that is all");
+    assert_eq!(listed(&run(|_| ())), [], "only the lengths differ, by a factor of six");
     let slow = run(|query| {
         if query.request == 40 {
             query.last_token = query.last_token.map(|last| last + Seconds::new(0.04));
@@ -56,7 +56,7 @@ fn a_long_answer_is_no_outlier_and_a_slow_one_is() {
 }
 
 #[test]
-fn a_query_that_nobody_counted_is_left_out_and_the_others_are_judged() {
+fn a_query_without_a_token_count_is_left_out() {
     let found = run(|query| match query.request {
         40 => query.last_token = query.last_token.map(|last| last + Seconds::new(0.04)),
         50 | 51 => query.output_tokens = None,
@@ -67,10 +67,10 @@ fn a_query_that_nobody_counted_is_left_out_and_the_others_are_judged() {
     assert_eq!((&e2e["values"], &e2e["without_token_count"], &e2e["high"]), (&json!(98), &json!(2), &json!(1)));
     assert!(e2e["relative_to_line"].is_object(), "{e2e}");
     let warning = Message::new(
-        "2 queries have no output token count: their E2E latency for its length is not checked for outliers",
+        "2 queries have no output token count: their E2E latency relative to answer length is not checked for outliers",
     );
     assert!(told.warnings.contains(&warning), "{:?}", told.warnings);
-    // Where hardly any was counted there is no line, and all are taken as they are.
+    // With few token counts there is no line, and E2E latencies are compared directly.
     let few = run(|query| query.output_tokens = query.output_tokens.filter(|_| query.request < 3));
     let told = Outliers.run(&few, &Options::default()).unwrap();
     let e2e = &told.data["figures"][2];
@@ -78,7 +78,7 @@ fn a_query_that_nobody_counted_is_left_out_and_the_others_are_judged() {
 }
 
 #[test]
-fn reasons_are_those_that_the_data_has() {
+fn reasons_come_from_the_data() {
     let odd = run(|query| match query.request {
         0 => query.ttft_s = Some(0.5),
         20 => (query.ttft_s, query.attempts) = (Some(0.4), 2),
@@ -102,8 +102,8 @@ fn reasons_are_those_that_the_data_has() {
 }
 
 #[test]
-fn a_stall_is_shared_and_a_short_answer_costs_more_a_token() {
-    // Those from 40 to 44 wait together, while nobody else is there.
+fn a_stall_affects_concurrent_queries_and_short_answers_cost_more_per_token() {
+    // Queries 40 to 44 wait together; no others run at that time.
     let stalled = run(|query| {
         if (40..45).contains(&query.request) {
             query.sent = Some(example::at(4.0 + 0.001 * query.request as f64));
@@ -137,7 +137,7 @@ fn fifty_are_listed_and_all_are_counted() {
 }
 
 #[test]
-fn what_cannot_be_told_is_a_warning() {
+fn missing_data_gives_warnings() {
     let same = example::run((0..40).map(example::query).collect(), &[""]);
     let found = Outliers.run(&same, &Options::default()).unwrap();
     assert!(found.warnings[0].text.contains("MAD is zero"), "{:?}", found.warnings);

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use ergometer_analysis::compare::{Comparison, Front, Group, Judgement, Options, Warning, compare_groups, front_of};
 use ergometer_analysis::curve::Curve;
-use ergometer_diagnostics::{Message, hint, option};
+use ergometer_diagnostics::{Message, flag, hint};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -113,7 +113,7 @@ fn verdict(judged: &[LimitOutcome], strict: bool, screen: Screen) -> ExitCode {
         if *outcome == Outcome::Unsure && !strict {
             screen.warning(&Message::new(line).with_hint(hint!(
                 "run more queries or repeats for a clear result; ",
-                option("strict"),
+                flag("strict"),
                 " makes this a failure"
             )));
         } else {

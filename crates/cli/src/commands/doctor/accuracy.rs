@@ -65,24 +65,24 @@ fn windows(timeline: &Timeline) -> Option<[Window; 3]> {
 }
 
 impl Accuracy {
-    /// `gpu:0: a query of 20 ms is measured to about ±10 %, 100 ms ±3 %, 1 s ±1 %`.
+    /// `gpu:0, measured: expected error ±10 % for a query of 20 ms, ±3.0 % for 100 ms, ±1.0 % for 1 s`.
     pub(super) fn sentence(&self) -> String {
-        let verb = if self.provenance == Provenance::Modelled { "modelled (not measured)" } else { "measured" };
+        let source = if self.provenance == Provenance::Modelled { "modelled, not measured" } else { "measured" };
         if self.queries.is_empty() {
-            return format!("{}: too few readings to estimate how accurately a query is {verb}", self.device);
+            return format!("{}, {source}: too few readings to estimate the error of a query", self.device);
         }
         let length = |ms: f64| if ms >= 999.5 { format!("{:.0} s", ms / 1e3) } else { format!("{ms:.0} ms") };
         let margin =
             |percent: f64| if percent < 9.95 { format!("±{percent:.1} %") } else { format!("±{percent:.0} %") };
         let [first, rest @ ..] = &self.queries[..] else { return String::new() };
         let mut sentence = format!(
-            "{}: a query of {} is {verb} to about {}",
+            "{}, {source}: expected error {} for a query of {}",
             self.device,
-            length(first.length_ms),
-            margin(first.margin_pct)
+            margin(first.margin_pct),
+            length(first.length_ms)
         );
         for query in rest {
-            let _ = write!(sentence, ", {} {}", length(query.length_ms), margin(query.margin_pct));
+            let _ = write!(sentence, ", {} for {}", margin(query.margin_pct), length(query.length_ms));
         }
         sentence
     }

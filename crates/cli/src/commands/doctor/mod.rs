@@ -200,11 +200,12 @@ impl Report {
     /// The measured update period and read time of each sensor.
     fn sensors_table(&self, screen: Screen) -> String {
         let mut table = Table::new([Align::Left, Align::Left, Align::Right, Align::Right, Align::Right, Align::Left]);
-        table.head(["sensor", "device", "now", "read", "lag", "update period, measured"]);
+        table.head(["sensor", "device", "now", "read time", "delay of readings", "update period, measured"]);
         for sensor in &self.sensors {
             let mut by_period: BTreeMap<String, Vec<String>> = BTreeMap::new();
             for channel in &sensor.channels {
-                let period = channel.measured_ms.map_or_else(|| String::from("none"), |ms| format!("{ms:.0} ms"));
+                let period =
+                    channel.measured_ms.map_or_else(|| String::from("no update seen"), |ms| format!("{ms:.0} ms"));
                 let scope = if channel.scope == Scope::Device { String::new() } else { format!("{} ", channel.scope) };
                 by_period.entry(period).or_default().push(format!("{scope}{}", channel.signal));
             }

@@ -7,7 +7,7 @@ use std::process::{Child, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use ergometer::measure::{MeasureControl, MeasureError, MeasureNotice, MeasureSpec, Stdout, measure};
-use ergometer_diagnostics::{Message, command, hint, option};
+use ergometer_diagnostics::{Message, command, flag, hint, option};
 
 use crate::arguments::{Format, MeasureArguments};
 use crate::devices::select;
@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &MeasureArguments, screen: Screen) -> Result<ExitCo
     if report.is_modelled() {
         screen.warning(
             &Message::new("energy is modelled from CPU utilization, not measured")
-                .with_hint(hint!(command("doctor"), " says which sensors this machine could use")),
+                .with_hint(hint!(command("doctor"), " lists the sensors that this machine could use")),
         );
     }
     Ok(match report.failed_exit_code() {
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &MeasureArguments, screen: Screen) -> Result<ExitCo
                 option("sensor"),
                 " and ",
                 option("device"),
-                " shows what each sensor reads"
+                " shows the readings of each sensor"
             )));
         }
         None => Exit::Done.into(),
@@ -69,7 +69,7 @@ fn failure(error: MeasureError) -> Failure {
         MeasureError::NoCommand => Failure::usage(error),
         MeasureError::Interrupted => Failure::interrupted(error),
         MeasureError::NoSensor => {
-            Failure::failed(error).also(hint!("without ", option("no-model"), " the CPU's power is modelled"))
+            Failure::failed(error).also(hint!("without ", flag("no-model"), " the CPU's power is modelled"))
         }
         MeasureError::Command(error) => error.into(),
         MeasureError::Spawn { .. } => Failure::failed(error),
@@ -86,7 +86,7 @@ impl MeasureControl for Control {
     fn notice(&mut self, notice: MeasureNotice) {
         match notice {
             MeasureNotice::Idle { length } => {
-                self.screen.note(&format!("idle   settling, then measured for {:.1} s", length.as_secs_f64()));
+                self.screen.note(&format!("idle   settling, then measuring for {:.1} s", length.as_secs_f64()));
             }
             MeasureNotice::Starting { repeats: 1, .. } => {}
             MeasureNotice::Starting { number, repeats } => self.screen.note(&format!("run {number} of {repeats}")),
@@ -94,7 +94,7 @@ impl MeasureControl for Control {
     }
 
     fn is_interrupted(&self) -> bool {
-        self.interrupt.is_asked()
+        self.interrupt.is_interrupted()
     }
 
     fn sleep(&self, length: Duration) -> bool {

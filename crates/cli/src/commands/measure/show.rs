@@ -63,7 +63,7 @@ pub(super) fn as_table(report: &MeasureReport, screen: Screen) -> String {
         let part = match device.scope {
             _ if device.summed || device.provenance == Provenance::Modelled => "",
             Scope::Psys | Scope::Rail | Scope::Module => ", not in the sum",
-            _ => ", part of another",
+            _ => ", included in another row",
         };
         row.push((Tone::Faint, format!("{}{part}", device.method)));
         table.row(row);

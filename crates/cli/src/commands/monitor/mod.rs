@@ -1,6 +1,6 @@
 //! `ergo monitor`: shows sensors, or a recording, on the full screen, as a table, or as one line of JSON per tick.
 //!
-//! However it ends, it prints the energy of the whole time with intervals.
+//! At the end, also after an interrupt, it prints the energy of the whole time with intervals.
 
 mod tick_table;
 mod totals;
@@ -20,7 +20,7 @@ use crate::commands::energy::read;
 use crate::devices::select;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::recorder::print_events;
+use crate::recorder::{print_events, record_failure};
 use crate::screen::{Screen, print};
 
 /// The width of a frame without a terminal.
@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &MonitorArguments, screen: Screen) -> Result<ExitCo
     }
     show_outcome(outcome, end, mode, screen)?;
     // An endless monitor is meant to end with Ctrl-C; only a duration can be cut short.
-    let is_cut = end == End::Asked && arguments.duration.is_some();
+    let is_cut = end == End::Interrupted && arguments.duration.is_some();
     Ok(if is_cut { Exit::Interrupted.into() } else { Exit::Done.into() })
 }
 
@@ -104,7 +104,7 @@ fn one_frame(monitor: &mut Monitor, screen: Screen, interrupt: &Interrupt) -> Re
     let width = Screen::width().or_else(columns).unwrap_or(USUAL_WIDTH);
     let theme = Theme { colors: Colors::Off, ..theme(screen) };
     let Some(frame) = monitor.one_frame(theme, u16::try_from(width).unwrap_or(u16::MAX), interrupt) else {
-        return Ok(End::Asked);
+        return Ok(End::Interrupted);
     };
     print(&frame)?;
     Ok(End::Over)
@@ -135,7 +135,7 @@ fn stream(
     }
     match monitor.one_tick(interrupt) {
         Some(tick) => show(&tick).map(|()| End::Over),
-        None => Ok(End::Asked),
+        None => Ok(End::Interrupted),
     }
 }
 
@@ -167,14 +167,15 @@ fn report_lost(mut lost: Vec<RecordError>, screen: Screen) -> Result<(), Failure
 
 fn failure(error: MonitorError) -> Failure {
     match error {
-        MonitorError::Config(_) | MonitorError::Record(RecordError::FileExists(_)) => Failure::usage(error),
-        MonitorError::Record(_) | MonitorError::Thread(_) => Failure::failed(error),
+        MonitorError::Config(_) => Failure::usage(error),
+        MonitorError::Record(error) => record_failure(error),
+        MonitorError::Thread(_) => Failure::failed(error),
     }
 }
 
 impl ergometer_monitor::Interrupt for Interrupt {
-    fn is_asked(&self) -> bool {
-        self.is_asked()
+    fn is_interrupted(&self) -> bool {
+        self.is_interrupted()
     }
 
     fn sleep_until(&self, deadline: Instant) -> bool {
@@ -182,7 +183,7 @@ impl ergometer_monitor::Interrupt for Interrupt {
     }
 }
 
-/// What the terminal can show: colour unless it was refused, and Unicode unless the locale excludes it.
+/// The theme for this terminal: color unless disabled, and Unicode unless the locale excludes it.
 fn theme(screen: Screen) -> Theme {
     let names = ["LC_ALL", "LC_CTYPE", "LANG"];
     let locale = names.into_iter().filter_map(env::var_os).find(|value| !value.is_empty());

@@ -83,7 +83,7 @@ mod tests {
 
     use super::*;
 
-    /// Meters of 100 W, read every 100 ms from a time to another, in tenths of a second.
+    /// Meters of 100 W, read every 100 ms; each pair is the start and end of a meter in tenths of a second.
     fn timeline(meters: &[(i64, i64)]) -> Timeline {
         let mut timeline = Timeline::default();
         for (index, &(from, to)) in (0..).zip(meters) {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shorter_time_than_the_total_is_shown() {
+    fn a_device_with_a_shorter_time_shows_it() {
         let total = TotalEnergy::from_timeline(&timeline(&[(0, 180), (2, 177), (0, 20), (90, 180)])).unwrap();
         let table = as_table(Some(&total), Screen::PLAIN);
         assert!(table.contains("1.8 of 17.5 s") && table.contains("8.7 of 17.5 s"), "{table}");

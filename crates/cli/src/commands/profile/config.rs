@@ -7,7 +7,7 @@ use ergometer_clients::{ClientSpec, RequestOptions};
 use ergometer_datasets::DatasetSpec;
 use ergometer_datasets::grade::{Grader, GraderError};
 use ergometer_diagnostics::{Diagnostic, hint, option};
-use ergometer_runs::config::{Counted, JudgeSpec, Prices, Retries, RunConfig, Schedule, SensorSetting};
+use ergometer_runs::config::{CountedDevices, JudgeSpec, Prices, Retries, RunConfig, Schedule, SensorSetting};
 use serde_json::{Map, Value};
 
 use crate::arguments::{LoadArguments, ProfileArguments, ServerArguments};
@@ -56,7 +56,7 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
     client.model = match &what.model {
         Some(model) => model.clone(),
         None if client.id == "embedded" => String::from("tiny"),
-        // The server's only one.
+        // The client then uses the server's only model.
         None => String::new(),
     };
     let is_demo = ["tiny", "small"].contains(&client.model.as_str());
@@ -101,7 +101,7 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
         judge,
         server_metrics: energy.server_metrics.clone(),
         idle_s: energy.idle.as_secs_f64(),
-        devices: Counted::parse(&energy.device).map_err(Failure::usage)?,
+        devices: CountedDevices::parse(&energy.device).map_err(Failure::usage)?,
         sensors: energy.sensor.iter().cloned().map(SensorSetting::Spec).collect(),
         server_is_local: energy.server_is_local,
         model_cpu: !energy.no_model,

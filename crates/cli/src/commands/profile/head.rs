@@ -1,12 +1,12 @@
 //! The first line of a run: dataset, model and sensors.
 
-use ergometer::run::Prepared;
+use ergometer::run::PreparedRun;
 use ergometer_clients::Locality;
 use ergometer_telemetry::{DeviceId, Provenance};
 
 use crate::figures::thousands;
 
-pub(super) fn line(prepared: &Prepared) -> String {
+pub(super) fn line(prepared: &PreparedRun) -> String {
     let config = prepared.config();
     let parameters = prepared.model().parameters.map(|count| format!(" ({} parameters)", short(count as f64)));
     let queries = match (prepared.queries(), prepared.dataset().size()) {
@@ -37,7 +37,7 @@ pub(super) fn line(prepared: &Prepared) -> String {
 }
 
 /// The devices with measured and modelled energy.
-fn meter(prepared: &Prepared) -> String {
+fn meter(prepared: &PreparedRun) -> String {
     if let Locality::Elsewhere { host } = prepared.locality() {
         return format!("no energy: the server is on {host}");
     }

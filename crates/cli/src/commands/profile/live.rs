@@ -1,11 +1,11 @@
-//! Shows the progress of a run: a live line on a terminal, one line every 10 s elsewhere. Under load a second line shows
-//! latency, throughput and power.
+//! Shows the progress of a run: a live line on a terminal, one line every 10 s elsewhere. Under load a second line
+//! shows latency, throughput and power.
 
 use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use ergometer::review::Reviewing;
+use ergometer::review::ReviewProgress;
 use ergometer::run::{Notice, Observer, Percentiles, Progress};
 use ergometer_runs::config::Schedule;
 use ergometer_units::Seconds;
@@ -73,7 +73,7 @@ impl Observer for Live {
                     Notice::Warming(1) => String::from("warm-up, 1 request"),
                     Notice::Warming(count) => format!("warm-up, {count} requests"),
                     Notice::Resting(length) => {
-                        format!("idle   settling, then measured for {:.1} s", length.as_secs_f64())
+                        format!("idle   settling, then measuring for {:.1} s", length.as_secs_f64())
                     }
                     _ => String::from("writing the run"),
                 });
@@ -82,11 +82,11 @@ impl Observer for Live {
             Notice::WarmupFailed(cause) => {
                 self.bar.suspend(|| self.screen.warning(&format!("warm-up failed: {cause}")));
             }
-            Notice::Reviewing(Reviewing::JudgeFailed(cause)) => {
+            Notice::Reviewing(ReviewProgress::JudgeFailed(cause)) => {
                 self.bar.suspend(|| self.screen.warning(&format!("an answer could not be judged: {cause}")));
             }
-            Notice::Reviewing(Reviewing::Counting { done, total }) => self.reviewing("counting", done, total),
-            Notice::Reviewing(Reviewing::Judging { done, total }) => self.reviewing("judging", done, total),
+            Notice::Reviewing(ReviewProgress::Counting { done, total }) => self.reviewing("counting", done, total),
+            Notice::Reviewing(ReviewProgress::Judging { done, total }) => self.reviewing("judging", done, total),
             Notice::Rested(watts, length) => self.bar.suspend(|| {
                 let watts = digits(watts.get());
                 self.screen.note(&format!("idle   {watts} W  measured for {:.1} s", length.as_secs_f64()));

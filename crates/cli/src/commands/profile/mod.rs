@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use ergometer::run::{Finished, Prepared, RunError, Sensing, Target};
+use ergometer::run::{FinishedRun, PreparedRun, RunError, Sensing, Target};
 use ergometer_clients::ClientError;
 use ergometer_datasets::DatasetError;
 use ergometer_diagnostics::{Hint, Message, command, hint, option};
@@ -60,14 +60,14 @@ pub(crate) fn run(arguments: &ProfileArguments, screen: Screen) -> Result<ExitCo
     end(finished, arguments.format, screen)
 }
 
-/// The number of sender threads: half of the cores. The server may be on this machine, and a burst of requests must not take
-/// every core from it. One thread sends 20,000 requests per second.
+/// The number of sender threads: half of the cores. The server may be on this machine, and a burst of requests must not
+/// take every core from it. One thread sends 20,000 requests per second.
 fn senders() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1))
 }
 
 /// Makes the run; `None` if the user declines to replace an older run.
-async fn profile(arguments: &ProfileArguments, screen: Screen) -> Result<Option<Finished>, Failure> {
+async fn profile(arguments: &ProfileArguments, screen: Screen) -> Result<Option<FinishedRun>, Failure> {
     let ready = match &arguments.resume.folder {
         Some(folder) => Some(resumed(folder, arguments).await?),
         None => new(arguments, screen).await?,
@@ -79,8 +79,8 @@ async fn profile(arguments: &ProfileArguments, screen: Screen) -> Result<Option<
     prepared.run(target, stop, live).await.map(Some).map_err(failure)
 }
 
-/// From now on Ctrl-C stops the run, and a second Ctrl-C exits at once. Before, it ends the program, as there is nothing to
-/// keep yet.
+/// From now on Ctrl-C stops the run, and a second Ctrl-C exits at once. Before, it ends the program, as there is
+/// nothing to keep yet.
 fn stop_on_signals(live: Arc<Mutex<Weak<Live>>>) -> Result<watch::Receiver<bool>, Failure> {
     let (sender, stop) = watch::channel(false);
     let mut first = None;
@@ -101,7 +101,7 @@ fn stop_on_signals(live: Arc<Mutex<Weak<Live>>>) -> Result<watch::Receiver<bool>
 }
 
 /// Adds the secrets from the arguments, which run folders do not store.
-fn put_back(config: &mut RunConfig, arguments: &ProfileArguments) {
+fn restore_secrets(config: &mut RunConfig, arguments: &ProfileArguments) {
     let what = &arguments.dataset;
     if !what.server.header.is_empty() {
         config.client.headers.clone_from(&what.server.header);
@@ -122,18 +122,18 @@ fn put_back(config: &mut RunConfig, arguments: &ProfileArguments) {
 }
 
 /// Prepares to resume a run. Secrets are not stored, so they come from the arguments.
-async fn resumed(folder: &Path, arguments: &ProfileArguments) -> Result<(Prepared, Target), Failure> {
-    let secrets = |config: &mut RunConfig| put_back(config, arguments);
-    let sensing = async |config: &RunConfig| Sensing::of(config).await;
-    let prepared = Prepared::resume(folder, secrets, sensing).await.map_err(failure)?;
+async fn resumed(folder: &Path, arguments: &ProfileArguments) -> Result<(PreparedRun, Target), Failure> {
+    let secrets = |config: &mut RunConfig| restore_secrets(config, arguments);
+    let sensing = async |config: &RunConfig| Sensing::open(config).await;
+    let prepared = PreparedRun::resume(folder, secrets, sensing).await.map_err(failure)?;
     Ok((prepared, Target::Resume(folder.to_path_buf())))
 }
 
 /// Prepares a new run, and asks before it replaces another.
-async fn new(arguments: &ProfileArguments, screen: Screen) -> Result<Option<(Prepared, Target)>, Failure> {
+async fn new(arguments: &ProfileArguments, screen: Screen) -> Result<Option<(PreparedRun, Target)>, Failure> {
     let config = config::config(arguments)?;
-    let sensing = Sensing::of(&config).await.map_err(failure)?;
-    let prepared = Prepared::new(config, sensing).await.map_err(failure)?;
+    let sensing = Sensing::open(&config).await.map_err(failure)?;
+    let prepared = PreparedRun::new(config, sensing).await.map_err(failure)?;
     let folder = prepared.folder_in(&arguments.output.output_dir);
     match target(folder, arguments, screen) {
         Ok(Some(target)) => Ok(Some((prepared, target))),
@@ -163,7 +163,7 @@ fn target(folder: PathBuf, arguments: &ProfileArguments, screen: Screen) -> Resu
 }
 
 /// Prints the result.
-fn end(finished: Finished, format: SummaryFormat, screen: Screen) -> Result<ExitCode, Failure> {
+fn end(finished: FinishedRun, format: SummaryFormat, screen: Screen) -> Result<ExitCode, Failure> {
     let Some(closed) = &finished.closed else {
         return Err(match finished.failure {
             Some(error) => failure(error),

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::io::ErrorKind;
 
-use ergometer::close::Closed;
+use ergometer::close::ClosedRun;
 use ergometer_diagnostics::{Diagnostic, hint, option};
-use ergometer_runs::summary::{Accuracy, ServerSummary, Summary};
+use ergometer_runs::summary::{Accuracy, DeviceSummary, ServerSummary, Summary};
 use ergometer_statistics::Estimate;
 
 use super::under_load;
@@ -15,7 +15,7 @@ use crate::figures::{digits, significant, thousands};
 use crate::report::to_json;
 use crate::screen::{self, Align, Screen, Table, Tone};
 
-pub(crate) fn print(closed: &Closed, format: SummaryFormat, screen: Screen) -> Result<(), Failure> {
+pub(crate) fn print(closed: &ClosedRun, format: SummaryFormat, screen: Screen) -> Result<(), Failure> {
     let text = match format {
         SummaryFormat::Json => to_json(&closed.summary)?,
         SummaryFormat::Table => table(&closed.summary, screen),
@@ -98,7 +98,7 @@ fn rows(summary: &Summary) -> Vec<Row> {
             if is_even {
                 format!("± {:.1}", f64::midpoint(below, above))
             } else {
-                format!("{:.1} to {:.1}", low * 100.0, high * 100.0)
+                format!("95 %: {:.1} to {:.1}", low * 100.0, high * 100.0)
             }
         });
         row("accuracy", format!("{percent:.1} %"), interval, judged(summary, subjects(accuracy)));
@@ -181,8 +181,7 @@ fn energy_rows(summary: &Summary, row: &mut impl FnMut(&'static str, String, Str
     );
     if let Some(net) = totals.net_j_per_query {
         let interval = interval(net);
-        let idle: Vec<String> = parts.flat_map(|device| device.idle_w.iter().map(|&watts| digits(watts))).collect();
-        let comment = format!("net of idle ({} W)", idle.join(", "));
+        let comment = format!("net of idle ({})", idle_power(&parts.collect::<Vec<_>>()));
         row("", format!("{}/query", scaled(net.value, "J")), interval, comment);
     }
     if let Some(joules) = totals.gross_j_per_output_token {
@@ -211,7 +210,7 @@ fn energy_rows(summary: &Summary, row: &mut impl FnMut(&'static str, String, Str
             "CPU time",
             format!("{} s", digits(seconds)),
             String::new(),
-            String::from("of the model threads, completed requests"),
+            String::from("of the model threads, for completed requests"),
         );
     }
     if let Some(intelligence) = &summary.intelligence {
@@ -233,10 +232,22 @@ fn energy_rows(summary: &Summary, row: &mut impl FnMut(&'static str, String, Str
     }
 }
 
-/// `2.1 to 7.4`: these intervals are asymmetric.
+/// `95 %: 2.1 to 7.4`: these intervals are asymmetric.
 fn range(figure: Estimate) -> String {
     let ends = figure.low.zip(figure.high);
-    ends.map(|(low, high)| format!("{} to {}", significant(low), significant(high))).unwrap_or_default()
+    ends.map(|(low, high)| format!("95 %: {} to {}", significant(low), significant(high))).unwrap_or_default()
+}
+
+/// The idle power of the devices: `7.295 W before, 7.301 W after`. A resumed run has a pair for each session.
+fn idle_power(devices: &[&DeviceSummary]) -> String {
+    let power = |device: &DeviceSummary| match device.idle_w.as_slice() {
+        [before, after] => format!("{} W before, {} W after", digits(*before), digits(*after)),
+        all => format!("{} W", all.iter().map(|&watts| digits(watts)).collect::<Vec<_>>().join(", ")),
+    };
+    match devices {
+        [device] => power(device),
+        _ => devices.iter().map(|device| format!("{} {}", device.device, power(device))).collect::<Vec<_>>().join("; "),
+    }
 }
 
 fn half_width(figure: Estimate) -> Option<f64> {

@@ -19,7 +19,7 @@ pub(super) fn tail(found: &Distribution) -> String {
 
 /// The median, and its interval if values are independent.
 pub(super) fn median(found: &Distribution) -> (String, String) {
-    let interval = found.p50_interval.map(|ends| format!("{} to {}", digits(ends.low), digits(ends.high)));
+    let interval = found.p50_interval.map(|ends| format!("95 %: {} to {}", digits(ends.low), digits(ends.high)));
     (format!("{} ms p50", digits(found.p50)), interval.unwrap_or_default())
 }
 
@@ -27,7 +27,7 @@ pub(super) fn median(found: &Distribution) -> (String, String) {
 pub(super) fn rows(load: &LoadSummary, config: &RunConfig, row: &mut impl FnMut(&'static str, String, String, String)) {
     let figures = &load.whole;
     let lag = figures.schedule_lag_ms.as_ref();
-    let lag = lag.map_or_else(String::new, |lag| format!(", lag {} ms p50 {}", digits(lag.p50), tail(lag)));
+    let lag = lag.map_or_else(String::new, |lag| format!(", schedule lag {} ms p50, {}", digits(lag.p50), tail(lag)));
     let sent = || figures.sent_per_second.map(|rate| format!("{}/s sent", digits(rate))).unwrap_or_default();
     match config.schedule {
         Schedule::Concurrency { concurrency } => {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_reads_at_a_glance() {
+    fn load_rows_match_the_snapshot() {
         let closed = config(&json!({"mode": "concurrency", "concurrency": 64}));
         let open = config(&json!({"mode": "rate", "rate": 12.0, "arrivals": "poisson"}));
         let mut brief = load(&open);

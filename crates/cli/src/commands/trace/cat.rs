@@ -1,13 +1,13 @@
 //! `ergo trace cat`: prints all events with all their values as JSON lines, in the order of the files.
 //!
-//! Several threads format a few thousand events at a time, which are printed in order: memory use does not grow with the
-//! trace, and a closed pipe ends the command.
+//! Several threads format a few thousand events at a time, which are printed in order: memory use does not grow with
+//! the trace, and a closed pipe ends the command.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use ergometer_diagnostics::{hint, option};
+use ergometer_diagnostics::{flag, hint};
 use ergometer_trace::accounting::{DeviceId, Filter};
 use ergometer_trace::{Event, EventId, Line, Platform, Trace, UnplacedReason};
 use rayon::prelude::*;
@@ -195,7 +195,7 @@ fn damaged(out: &mut Vec<u8>, damage: &impl std::fmt::Display, is_lenient: bool)
     if !is_lenient {
         return Err(Failure::failed(format!("the values of an event are damaged: {damage}")).hint(hint!(
             "copy or record the trace again, or pass ",
-            option("lenient"),
+            flag("lenient"),
             " to skip damaged parts"
         )));
     }

@@ -110,7 +110,7 @@ fn comparisons(ranking: Option<Ranking>) -> HashMap<String, Comparison> {
     .collect()
 }
 
-/// Says that no module matches, and lists modules.
+/// The message that no module matches, with the modules of the trace.
 fn no_variant_message(found: &Functions, arguments: &FunctionsArguments) -> Option<String> {
     let (some, rest) = found.other_modules.split_at(found.other_modules.len().min(5));
     let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };

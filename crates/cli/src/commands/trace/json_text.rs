@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_comes_again_is_a_list() {
+    fn a_repeated_name_becomes_a_list() {
         let few = [("a", 1), ("b", 2), ("a", 3)].map(|(name, number)| stat(name, StatValue::Unsigned(number)));
         assert_eq!(written(&few), r#"{"a":[1,3],"b":2}"#);
         let many: Vec<Stat> = (0..100).map(|number| stat("a", StatValue::Unsigned(number))).collect();

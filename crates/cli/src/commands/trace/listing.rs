@@ -112,8 +112,8 @@ pub(super) struct Listing<'a, R, F: Fn(&R) -> Vec<Cell<'a>>> {
     pub(super) notes: Vec<String>,
 }
 
-/// Sorts rows and cuts those of each device; returns the number of rows cut. `compare` sorts in descending order. A table
-/// groups rows by device.
+/// Sorts rows and cuts those of each device; returns the number of rows cut. `compare` sorts in descending order. A
+/// table groups rows by device.
 pub(super) fn arrange<R: OfDevice, K: Sorted>(
     rows: &mut Vec<R>,
     order: &OrderArguments<K>,

@@ -21,7 +21,7 @@ pub(super) struct Attempt {
     /// Output tokens of a record, if they are known.
     pub(super) tokens: Option<u32>,
     pub(super) ending: Ending,
-    pub(super) standing: Standing,
+    pub(super) role: AttemptRole,
     /// Whether it is a retry in the same session, which has no scheduled time.
     pub(super) is_repeat: bool,
     /// Whether there is a gap to measure: several chunks that were not read at the same moment.
@@ -36,7 +36,7 @@ const ITL: usize = 3;
 
 /// The role of an attempt for its query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum AttemptRole {
     /// Not the record of the query.
     Attempt,
     /// The record of the query.
@@ -82,7 +82,7 @@ impl Attempt {
                 Outcome::Failed { kind, .. } => Ending::Failed(kind),
                 Outcome::Cancelled | Outcome::Lost => Ending::Cancelled,
             },
-            standing: Standing::Attempt,
+            role: AttemptRole::Attempt,
             is_repeat: first_due.is_some(),
             has_gaps: has_gaps(exchange),
             connection: match transcript.connection_use {
@@ -96,15 +96,15 @@ impl Attempt {
 
     /// Marks it as the record of its query and stores its tokens.
     pub(super) fn record(&mut self, exchange: &Exchange, slo: &Slo) {
-        self.standing = Standing::Record;
+        self.role = AttemptRole::Record;
         self.tokens = exchange.transcript.usage.map(|usage| u32::try_from(usage.output).unwrap_or(u32::MAX));
         if self.is_within(slo, longest_gap(exchange)) {
-            self.standing = Standing::Good;
+            self.role = AttemptRole::Good;
         }
     }
 
     pub(super) fn is_record(&self) -> bool {
-        self.standing != Standing::Attempt
+        self.role != AttemptRole::Attempt
     }
 
     pub(super) fn is_completed(&self) -> bool {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_are_those_of_the_metrics() {
+    fn latencies_follow_the_formulas_of_the_metrics() {
         let found = attempt(Sketch {
             scheduled: 90.0,
             sent: 100.0,
@@ -214,7 +214,7 @@ mod tests {
             let exchange = exchange(sketch);
             let mut attempt = Attempt::new(&exchange, None);
             attempt.record(&exchange, &slo);
-            attempt.standing == Standing::Good
+            attempt.role == AttemptRole::Good
         };
         let answer =
             Sketch { scheduled: -10.0, chunks: &[30.0, 50.0, 90.0], end: 95.0, tokens: Some(4), ..Sketch::default() };
@@ -229,10 +229,10 @@ mod tests {
             assert!(keeps(slo(place, took + 0.1), answer) && !keeps(slo(place, took - 0.1), answer), "limit {place}");
         }
         let both = Slo { ttft_s: limit(31.0), e2e_s: limit(89.0), ..Slo::default() };
-        assert!(!keeps(both, answer), "one broken limit is enough");
+        assert!(!keeps(both, answer), "one exceeded limit is enough");
         let strict = Slo { tpot_s: limit(0.1), itl_s: limit(0.1), ttft_s: limit(31.0), ..Slo::default() };
         assert!(keeps(strict, Sketch { chunks: &[30.0], tokens: Some(1), ..answer }), "one token has no gap");
-        assert!(keeps(strict, Sketch { chunks: &[30.0, 30.0], ..answer }), "nor have chunks that came at once");
+        assert!(keeps(strict, Sketch { chunks: &[30.0, 30.0], ..answer }), "chunks that arrived at once have no gap");
         let uncounted = Sketch { tokens: None, ..answer };
         assert!(!keeps(Slo { tpot_s: limit(1e6), ..Slo::default() }, uncounted), "nobody knows");
         let whole = Sketch { is_whole: true, chunks: &[30.0], ..answer };

@@ -11,7 +11,7 @@ use ergometer_units::{Seconds, Timestamp, Window};
 
 use super::super::session::MeteredSession;
 use super::super::totals::add;
-use super::attempt::{Attempt, Connection, Ending, Standing};
+use super::attempt::{Attempt, AttemptRole, Connection, Ending};
 use super::in_flight::InFlight;
 use super::verdict::{Evidence, verdict};
 use super::{Load, LoadSession, millis};
@@ -149,7 +149,7 @@ impl Load<'_> {
     /// completed requests it is the goodput; the share among all requests would count failures twice.
     fn good_of_completed(&self) -> f64 {
         let done = || self.attempts(Period::Steady).filter(|attempt| completed(attempt));
-        let good = done().filter(|attempt| attempt.standing == Standing::Good).count();
+        let good = done().filter(|attempt| attempt.role == AttemptRole::Good).count();
         good as f64 / done().count().max(1) as f64
     }
 
@@ -260,7 +260,7 @@ impl Load<'_> {
     fn goodput(&self, period: Period, seconds: f64) -> Option<Goodput> {
         let (mut good, mut all) = (0, 0);
         for attempt in self.attempts(period).filter(|attempt| attempt.is_record()) {
-            good += u64::from(attempt.standing == Standing::Good);
+            good += u64::from(attempt.role == AttemptRole::Good);
             all += 1_u64;
         }
         (!self.config.slo.is_none() && all > 0 && seconds > 0.0).then(|| Goodput {

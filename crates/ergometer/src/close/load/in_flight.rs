@@ -123,10 +123,10 @@ mod tests {
     }
 
     #[test]
-    fn it_is_left_when_it_is_last_left() {
+    fn a_count_is_reached_until_the_last_time_it_is() {
         let found = in_flight(&[(0, 10), (1, 5), (20, 30), (22, 25), (40, 41)]);
         assert_eq!(found.reaches(2), Some(Window::between(at(1), at(25))));
-        assert_eq!(in_flight(&[(5, 5)]).most(), 0, "what took no time was never in flight");
+        assert_eq!(in_flight(&[(5, 5)]).most(), 0, "a request without duration is never in flight");
         assert!(in_flight(&[]).window().is_none() && in_flight(&[]).reaches(1).is_none());
     }
 }

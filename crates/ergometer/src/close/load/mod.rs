@@ -1,7 +1,7 @@
 //! Computes latencies, rates, the steady state and the load over time of a run.
 //!
 //! The first pass over the journal stores one [`Attempt`](attempt::Attempt) for each attempt, which determines the steady
-//! state. The second pass, which has chunks and tokens, then decides for each exchange what is inside the steady state.
+//! state. The second pass, which has chunks and tokens, then decides which part of each exchange is inside the steady state.
 //! Each session of a run has its own steady state; their requests, tokens, joules and seconds are added up.
 
 mod attempt;
@@ -20,7 +20,7 @@ use ergometer_units::{Seconds, Timestamp, Window};
 
 use super::session::LoadedSession;
 use crate::journal::OrderedRequest;
-use attempt::{Attempt, Ending, Standing};
+use attempt::{Attempt, AttemptRole, Ending};
 use ergometer_clients::{Outcome, TokenSource, lower_limit};
 use ergometer_runs::Exchange;
 use ergometer_runs::config::{RunConfig, Schedule};
@@ -109,7 +109,7 @@ impl<'a> Load<'a> {
         order: &[OrderedRequest],
     ) -> Self {
         for entry in order.iter().filter(|entry| entry.is_record) {
-            sessions[entry.session as usize].0.list[entry.place as usize].standing = Standing::Record;
+            sessions[entry.session as usize].0.list[entry.place as usize].role = AttemptRole::Record;
         }
         let sessions = sessions.into_iter().map(|(attempts, lost)| LoadSession::new(config, attempts, lost));
         let mut sessions: Vec<LoadSession> = sessions.collect();

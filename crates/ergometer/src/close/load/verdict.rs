@@ -106,7 +106,7 @@ mod tests {
     use ergometer_runs::summary::InFlightSummary;
     use ergometer_statistics::Distribution;
 
-    /// An open loop of 10/s that kept to its schedule; answers took a second.
+    /// An open loop of 10/s that kept its schedule, with answers of one second.
     struct Case {
         config: RunConfig,
         place: Locality,
@@ -155,12 +155,12 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_kept_up_is_no_limit() {
+    fn a_client_that_keeps_its_schedule_is_no_limit() {
         let found = found(&case());
         assert!(found.reasons.is_empty());
         assert_eq!((found.processor_cores, found.cores, found.most_in_flight), (Some(1.0), Some(4), 12));
-        assert_eq!(judge(|case| case.facts = SenderFacts::default()), [], "nothing is known of the sender");
-        assert_eq!(judge(|case| case.facts.machine_utilization = Some(1.0)), [], "busy, and in time all the same");
+        assert_eq!(judge(|case| case.facts = SenderFacts::default()), [], "the facts of the sender are unknown");
+        assert_eq!(judge(|case| case.facts.machine_utilization = Some(1.0)), [], "busy, but on time");
     }
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
             }),
             [Schedule]
         );
-        assert_eq!(judge(|case| case.config.max_in_flight = Some(12)), [], "full, and in time all the same");
+        assert_eq!(judge(|case| case.config.max_in_flight = Some(12)), [], "full, but on time");
         assert_eq!(
             judge(|case| {
                 late(case);
@@ -218,7 +218,7 @@ mod tests {
                 case.facts.wake_lag_ms = Some(WakeLag { p99: 0.4, ..WakeLag::default() });
             }),
             [Schedule],
-            "others used the machine"
+            "other processes used the machine"
         );
         let crowd = |case: &mut Case| {
             case.config.client.network.connections = Some(2);
@@ -237,7 +237,7 @@ mod tests {
                 crowd(case);
             }),
             [ClientLimit::Connections],
-            "four want two connections"
+            "four requests share two connections"
         );
         let woken_late = |case: &mut Case| case.facts.wake_lag_ms = Some(WakeLag { p99: 5.1, ..WakeLag::default() });
         assert_eq!(judge(woken_late), [Cpu]);
@@ -247,7 +247,7 @@ mod tests {
                 case.place = Locality::ThisProcess;
             }),
             [],
-            "the model's own work"
+            "the embedded model uses the processors"
         );
         assert_eq!(
             judge(|case| {
@@ -255,7 +255,7 @@ mod tests {
                 case.config = closed_loop(4);
             }),
             [],
-            "a closed loop has no rate to keep"
+            "a closed loop has no configured rate"
         );
     }
 }

@@ -44,7 +44,9 @@ fn packages_have_parts_and_the_platform_is_one_sensor() {
     assert_eq!(probe.findings.len(), 3, "no finding about powercap: {:?}", probe.findings);
     assert_eq!(
         probe.findings[0].status,
-        Status::Works("energy counter of package, core, uncore, dram by perf events, updated every 1 ms".to_owned())
+        Status::Works(
+            "energy counter of package, core, uncore, dram read through perf events, updated every 1 ms".to_owned()
+        )
     );
 }
 
@@ -94,7 +96,7 @@ fn a_platform_counter_that_does_not_move_has_no_sensor() {
     assert!(probe.sensors.is_empty());
     assert!(texts(&probe)[0].contains("modprobe"), "the finding about powercap comes first: {:?}", probe.findings);
     let last = texts(&probe).pop().unwrap();
-    assert!(last.contains("counter by perf events does not move although a processor is busy"), "{last}");
+    assert!(last.contains("the counter read through perf events does not move although a CPU is busy"), "{last}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use ergometer::sweep::{self, PreparedSweep, SweepError, SweepSpec};
 use ergometer_diagnostics::{command, hint};
 use ergometer_runs::sweep::Sweep;
 
-use super::{config, failure, no_request_hint, put_back, stop_on_signals, target};
+use super::{config, failure, no_request_hint, restore_secrets, stop_on_signals, target};
 use crate::arguments::{ProfileArguments, SummaryFormat};
 use crate::exit::{Exit, Failure};
 use crate::screen::Screen;
@@ -42,7 +42,7 @@ pub(super) async fn sweep(arguments: &ProfileArguments, screen: Screen) -> Resul
     let mut view = SweepView::new(screen, arguments.format, Arc::clone(&live));
     let finished = if let Some(folder) = &arguments.resume.folder {
         let stop = stop_on_signals(live)?;
-        sweep::resume(folder, &|config| put_back(config, arguments), stop, &mut view).await
+        sweep::resume(folder, &|config| restore_secrets(config, arguments), stop, &mut view).await
     } else {
         let prepared = PreparedSweep::new(spec(arguments)?).await.map_err(sweep_failure)?;
         let folder = prepared.folder_in(&arguments.output.output_dir, arguments.output.name.as_deref());

@@ -1,12 +1,12 @@
-//! Prints the progress of a sweep: which run is made, how the machine cools down, and what each run came to.
+//! Prints the progress of a sweep: the current run, the cooldown, and the result of each run.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use ergometer::run::Observer;
 use ergometer::sweep::{NoCooldown, SweepNotice, SweepObserver};
-use ergometer_diagnostics::{Message, command, hint, option};
+use ergometer_diagnostics::{Message, command, flag, hint};
 use ergometer_runs::config::Schedule;
-use ergometer_runs::sweep::{CooledDown, Cooling, Rest, Sweep, label};
+use ergometer_runs::sweep::{Cooldown, CooldownOutcome, IdleState, Sweep, label};
 
 use super::super::live::Live;
 use super::super::{head, show as run_show};
@@ -42,7 +42,7 @@ impl SweepView {
 impl SweepObserver for SweepView {
     fn notice(&mut self, notice: SweepNotice<'_>) {
         match notice {
-            SweepNotice::Complete { point, summary } => self.warnings.stored(point, summary),
+            SweepNotice::Complete { point, run, summary } => self.warnings.stored((point, run), summary),
             SweepNotice::Prepared(prepared) => self.screen.note(&head::line(prepared)),
             SweepNotice::NoCooldown(reason) => self.screen.warning(&no_cooldown(&reason)),
             SweepNotice::Rest(rest) => self.screen.note(&format!("rest   {}, before the first run", rest_text(rest))),
@@ -53,7 +53,7 @@ impl SweepObserver for SweepView {
             SweepNotice::CooledDown(cooled) => self.screen.note(&cooldown_text(cooled)),
             SweepNotice::Starting { sweep, point, run } => self.screen.note(&heading(sweep, point, run)),
             SweepNotice::Closed { sweep, point, run, closed } => {
-                self.warnings.closed(point, closed);
+                self.warnings.closed((point, run), closed);
                 if self.screen.is_verbose() && self.format == SummaryFormat::Table {
                     self.unprinted = run_show::print(closed, SummaryFormat::Table, self.screen).err();
                 } else {
@@ -82,27 +82,27 @@ fn no_cooldown(reason: &NoCooldown) -> Message {
     match reason {
         NoCooldown::ServerElsewhere { host } => {
             Message::new(format!("--cooldown has no effect: the server is on {host}, where no sensor can be read"))
-                .with_hint(hint!("pass ", option("server-is-local"), " if the server is on this machine"))
+                .with_hint(hint!("pass ", flag("server-is-local"), " if the server is on this machine"))
         }
         NoCooldown::NoSensor => {
             Message::new("--cooldown has no effect: no sensor on this machine measures temperature or power")
-                .with_hint(hint!(command("doctor"), " says which sensors this machine could use"))
+                .with_hint(hint!(command("doctor"), " lists the sensors that this machine could use"))
         }
     }
 }
 
 /// `cooldown  reached after 12.0 s: 41 °C, 78.20 W`.
-fn cooldown_text(cooled: &CooledDown) -> String {
+fn cooldown_text(cooled: &Cooldown) -> String {
     let how = match cooled.ended {
-        Cooling::Reached => "reached",
-        Cooling::GivenUp => "given up",
-        Cooling::Interrupted => "interrupted",
+        CooldownOutcome::Reached => "reached",
+        CooldownOutcome::GivenUp => "given up",
+        CooldownOutcome::Interrupted => "interrupted",
     };
     format!("cooldown  {how} after {:.1} s: {}", cooled.after_s, rest_text(&cooled.rest))
 }
 
 /// `41 °C, 78.20 W`; with several devices, each temperature has its name.
-fn rest_text(rest: &Rest) -> String {
+fn rest_text(rest: &IdleState) -> String {
     let is_one = rest.temperature_c.len() == 1;
     let degrees = rest
         .temperature_c
@@ -122,12 +122,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cooldown_says_how_it_ended_and_at_what() {
-        let mut rest = Rest { temperature_c: BTreeMap::from([(DeviceId::gpu(0), 41.0)]), power_w: Some(78.2) };
-        let cooled = |rest| CooledDown { ended: Cooling::Reached, after_s: 12.04, rest };
+    fn a_cooldown_shows_its_outcome_temperature_and_power() {
+        let mut rest = IdleState { temperature_c: BTreeMap::from([(DeviceId::gpu(0), 41.0)]), power_w: Some(78.2) };
+        let cooled = |rest| Cooldown { ended: CooldownOutcome::Reached, after_s: 12.04, rest };
         assert_eq!(cooldown_text(&cooled(rest.clone())), "cooldown  reached after 12.0 s: 41 °C, 78.20 W");
         rest.temperature_c.insert(DeviceId::gpu(1), 44.0);
-        assert_eq!(rest_text(&Rest { power_w: None, ..rest }), "gpu:0 41 °C, gpu:1 44 °C");
-        assert_eq!(rest_text(&Rest::default()), "nothing measured");
+        assert_eq!(rest_text(&IdleState { power_w: None, ..rest }), "gpu:0 41 °C, gpu:1 44 °C");
+        assert_eq!(rest_text(&IdleState::default()), "nothing measured");
     }
 }

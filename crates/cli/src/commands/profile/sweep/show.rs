@@ -1,4 +1,4 @@
-//! Prints a sweep: a table with a row per point, and which point was best.
+//! Prints a sweep: a table with a row per point, and the best points.
 
 use std::io::ErrorKind;
 
@@ -116,7 +116,7 @@ fn remark(point: &Point) -> String {
     [runs, limited].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// The text below the table: which point was best, and what ± means.
+/// The text below the table: the best points, and the meaning of ±.
 fn words(sweep: &Sweep) -> String {
     let of = |figure: &'static str| {
         let values = sweep.points.iter().filter_map(move |point| Some((point, point.figures.get(figure)?.mean)));
@@ -214,7 +214,7 @@ pub(super) mod tests {
         SweepSpec { config: config.unwrap(), schedules, repeats, cooldown_s: 0.0 }.begin(identity).unwrap()
     }
 
-    /// Three points, done once.
+    /// Three points with one run each.
     pub(in super::super) fn sweep() -> Sweep {
         let mut sweep = empty(1);
         sweep.take((0, 0), &testing::summary(summary(120.0, 2.5)));
@@ -234,18 +234,23 @@ pub(super) mod tests {
         insta::assert_snapshot!("sweep_table", table(&sweep(), Screen::PLAIN));
     }
 
-    #[test]
-    fn repeats_have_intervals_and_missing_runs_are_marked() {
+    /// Three repeats of each point, of which only some are made.
+    pub(in super::super) fn repeated_sweep() -> Sweep {
         let mut sweep = empty(3);
         for (repeat, speed) in [(0, 118.0), (1, 120.0), (2, 125.0)] {
             sweep.take((0, repeat), &testing::summary(summary(speed, 300.0 / speed)));
         }
         sweep.take((1, 0), &testing::summary(summary(430.0, 0.91)));
-        insta::assert_snapshot!("sweep_table_repeats", table(&sweep, Screen::PLAIN));
+        sweep
     }
 
     #[test]
-    fn modelled_joules_are_called_so() {
+    fn repeats_have_intervals_and_missing_runs_are_marked() {
+        insta::assert_snapshot!("sweep_table_repeats", table(&repeated_sweep(), Screen::PLAIN));
+    }
+
+    #[test]
+    fn modelled_energy_is_marked() {
         let mut sweep = empty(1);
         let mut modelled = summary(120.0, 2.5);
         modelled["energy"] = json!({"measured": null, "modelled": modelled["energy"]["measured"]});
@@ -254,7 +259,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_spreadsheet_has_as_many_cells_in_every_row() {
+    fn csv_rows_have_the_same_number_of_cells() {
         let text = rows(&sweep());
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
         assert_eq!((lines.len(), lines[0].len()), (4, 5 + 3 * metrics::in_sweeps().count()));
@@ -263,7 +268,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_run_has_a_line() {
+    fn a_finished_run_is_one_line() {
         let sweep = sweep();
         let expected = "  31.25 req/s   1250 tok/s   TTFT 3.200 ms   0.0432 J/token   54.00 W   3 failed";
         assert_eq!(line(&sweep.points[2].runs[0]), expected);

@@ -1,12 +1,12 @@
-//! Collects the warnings of the runs of a sweep: each once, with its points.
+//! Collects the warnings of the runs of a sweep: each once, with its points and repeats.
 
 use std::collections::BTreeSet;
 
-use ergometer::close::Closed;
+use ergometer::close::ClosedRun;
 use ergometer_diagnostics::{Diagnostic, Hint, Message};
 use ergometer_runs::Summary;
 use ergometer_runs::config::Axis;
-use ergometer_runs::sweep::Sweep;
+use ergometer_runs::sweep::{Point, Sweep};
 
 /// The warnings of the runs of a sweep.
 #[derive(Debug, Default)]
@@ -16,48 +16,65 @@ pub(super) struct Warnings(Vec<Warning>);
 struct Warning {
     text: String,
     hint: Option<Hint>,
-    points: BTreeSet<usize>,
+    /// The runs that have it: the index of the point, and of the run in the point.
+    runs: BTreeSet<(usize, usize)>,
 }
 
 impl Warnings {
     /// Adds the warnings of a run that just ended.
-    pub(super) fn closed(&mut self, point: usize, closed: &Closed) {
+    pub(super) fn closed(&mut self, run: (usize, usize), closed: &ClosedRun) {
         for warning in &closed.warnings {
             let Message { text, hint } = warning.to_message();
-            self.add(point, text, hint);
+            self.add(run, text, hint);
         }
     }
 
     /// Adds the warnings of an earlier run from its summary, which has no hints.
-    pub(super) fn stored(&mut self, point: usize, summary: &Summary) {
+    pub(super) fn stored(&mut self, run: (usize, usize), summary: &Summary) {
         for text in &summary.warnings {
-            self.add(point, text.clone(), None);
+            self.add(run, text.clone(), None);
         }
     }
 
-    fn add(&mut self, point: usize, text: String, hint: Option<Hint>) {
-        let points = BTreeSet::from([point]);
+    fn add(&mut self, run: (usize, usize), text: String, hint: Option<Hint>) {
         match self.0.iter_mut().find(|known| known.text == text) {
             Some(known) => {
-                known.points.extend(points);
+                known.runs.insert(run);
                 known.hint = known.hint.take().or(hint);
             }
-            None => self.0.push(Warning { text, hint, points }),
+            None => self.0.push(Warning { text, hint, runs: BTreeSet::from([run]) }),
         }
     }
 
-    /// One message for each warning, with the points it concerns.
+    /// One message for each warning, with the points and repeats that have it.
     pub(super) fn messages(&self, sweep: &Sweep) -> Vec<Message> {
         let message = |warning: &Warning| {
-            let values = warning.points.iter().map(|&point| Axis::value(&sweep.points[point].schedule).to_string());
-            let values: Vec<String> = values.collect();
-            let of = match values.len() {
-                all if all == sweep.points.len() => String::new(),
-                _ => format!("{} {}: ", sweep.axis, values.join(", ")),
-            };
+            let of = warning.subject(sweep).map_or_else(String::new, |subject| format!("{subject}: "));
             Message { text: format!("{of}{}", warning.text), hint: warning.hint.clone() }
         };
         self.0.iter().map(message).collect()
+    }
+}
+
+impl Warning {
+    /// The runs that have it: `concurrency 4, 16`, or with repeats `concurrency 4 (repeat 1), 16`. `None` if all runs
+    /// have it.
+    fn subject(&self, sweep: &Sweep) -> Option<String> {
+        let made = |point: &Point| point.runs.iter().filter(|run| run.figures.is_some()).count();
+        if self.runs.len() >= sweep.points.iter().map(made).sum::<usize>() {
+            return None;
+        }
+        let points = sweep.points.iter().enumerate().filter_map(|(place, point)| {
+            let of_point = self.runs.iter().filter(|run| run.0 == place);
+            let repeats: Vec<String> = of_point.map(|run| (run.1 + 1).to_string()).collect();
+            let value = Axis::value(&point.schedule);
+            match repeats.len() {
+                0 => None,
+                many if many >= made(point) => Some(value.to_string()),
+                _ => Some(format!("{value} (repeat {})", repeats.join(", "))),
+            }
+        });
+        Some(format!("{} {}", sweep.axis, points.collect::<Vec<_>>().join(", ")))
     }
 }
 
@@ -65,7 +82,7 @@ impl Warnings {
 mod tests {
     use ergometer_diagnostics::{CommandLine, Diagnostic as _, command, hint};
 
-    use super::super::show::tests::sweep;
+    use super::super::show::tests::{repeated_sweep, sweep};
     use super::*;
 
     #[test]
@@ -73,13 +90,13 @@ mod tests {
         let mut warnings = Warnings::default();
         for point in 0..3 {
             warnings.stored(
-                point,
+                (point, 0),
                 &ergometer_runs::testing::summary(serde_json::json!({"warnings": ["energy is modelled"]})),
             );
         }
-        warnings.add(0, String::from("energy is modelled"), Some(hint!("run ", command("doctor"))));
-        warnings.add(1, String::from("3 requests failed"), None);
-        warnings.add(2, String::from("3 requests failed"), Some(Hint::text("see requests.parquet")));
+        warnings.add((0, 0), String::from("energy is modelled"), Some(hint!("run ", command("doctor"))));
+        warnings.add((1, 0), String::from("3 requests failed"), None);
+        warnings.add((2, 0), String::from("3 requests failed"), Some(Hint::text("see requests.parquet")));
         assert_eq!(
             warnings.messages(&sweep()).iter().map(|message| message.one_line(&CommandLine)).collect::<Vec<_>>(),
             [
@@ -87,5 +104,15 @@ mod tests {
                 "concurrency 4, 16: 3 requests failed. hint: see requests.parquet",
             ]
         );
+    }
+
+    #[test]
+    fn a_warning_names_its_repeats() {
+        let mut warnings = Warnings::default();
+        warnings.add((0, 0), String::from("2 requests failed"), None);
+        warnings.add((0, 2), String::from("2 requests failed"), None);
+        warnings.add((1, 0), String::from("2 requests failed"), None);
+        let messages = warnings.messages(&repeated_sweep());
+        assert_eq!(messages[0].text, "concurrency 1 (repeat 1, 3), 4: 2 requests failed");
     }
 }

@@ -7,7 +7,7 @@ use ergometer_trace::accounting::{DeviceId, Execution, Row};
 
 use super::{Accounts, seconds, shown};
 
-/// The most spans in a chart; more could not be told apart.
+/// The most spans in a chart; more could not be distinguished.
 const MOST_SPANS: usize = 20_000;
 
 /// The most bars in a chart.
@@ -74,7 +74,7 @@ fn steps(x: &[f64], low: &[f64], high: &[f64]) -> (Vec<f64>, Vec<f64>, Vec<f64>)
     out
 }
 
-/// The executions, a lane for each device and a colour for each module.
+/// The executions, a lane for each device and a color for each module.
 fn spans(account: &Accounts, zero: ergometer_units::Picos) -> (Vec<Mark>, u32, usize) {
     let mut lanes: BTreeMap<DeviceId, u32> = BTreeMap::new();
     let mut modules: Vec<(String, Spans)> = Vec::new();
@@ -93,7 +93,7 @@ fn spans(account: &Accounts, zero: ergometer_units::Picos) -> (Vec<Mark>, u32, u
         spans.lane.push(lane);
         spans.names.push(describe(&name, execution));
     }
-    // The largest first, so that it has the first colour; small ones share the last.
+    // The largest module has the first color; small modules share the last.
     modules.sort_by_key(|(_, spans)| std::cmp::Reverse(spans.start.len()));
     let coloured = modules.into_iter().enumerate().map(|(place, (_, spans))| {
         let hue = u8::try_from(place).ok().filter(|place| *place < 8).map_or(Hue::Muted, Hue::Series);

@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_is_as_high_as_it_is_busy() {
+    fn the_height_is_the_busy_share() {
         assert_eq!(picture(&[0.0, 0.001, 0.125, 0.5, 0.99, 1.0, 1.1]), "▕ ▁▁▄███▏");
         assert_eq!(picture(&[]), "▕▏");
     }

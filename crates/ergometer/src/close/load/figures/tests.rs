@@ -9,7 +9,7 @@ fn near(found: Option<f64>, wanted: f64) -> bool {
     found.is_some_and(|found| (found - wanted).abs() <= 1e-9 * wanted.abs())
 }
 
-/// Two at a time for a second: each takes 100 ms, and so does the last one alone.
+/// Two requests at a time for a second: each takes 100 ms, and the last one runs alone.
 fn two_at_a_time() -> Vec<Sketch> {
     let one = |number: u32| {
         let sent = 50.0 * f64::from(number);
@@ -53,18 +53,18 @@ fn a_closed_loop_is_steady_while_it_is_full() {
     assert_eq!(
         steady.windows_ns,
         [Some((nanos(50.0), nanos(1000.0)))],
-        "from the second sent to the last but one's end"
+        "from the second request sent to the end of the last but one"
     );
     let figures = &steady.figures;
     assert!(near(Some(figures.duration_s), 0.95) && near(figures.in_flight.map(|found| found.mean), 2.0));
     assert_eq!(figures.e2e_ms.unwrap().count, 19, "all but the first were sent inside");
-    assert_eq!(figures.completed, 18, "the last but one ended at its end, the last after it");
+    assert_eq!(figures.completed, 18, "the last but one ended at the end of the window, the last after it");
     assert!(near(steady.output_tokens, 36.0) && near(figures.output_tokens_per_second, 36.0 / 0.95));
     assert!(steady.energy.is_none());
 }
 
 #[test]
-fn failures_do_not_count_twice_against_what_is_good() {
+fn failures_do_not_count_twice_against_goodput() {
     let config = RunConfig { slo: Slo { e2e_s: Some(0.15), ..Slo::default() }, ..closed_loop(2) };
     let mut sketches = two_at_a_time();
     for place in [4, 7, 8, 11] {
@@ -73,12 +73,12 @@ fn failures_do_not_count_twice_against_what_is_good() {
     let found = load(&config, &sketches).summarise(&[], &Locality::ThisMachine, None).steady_state.unwrap().figures;
     let goodput = found.goodput.unwrap();
     assert_eq!((goodput.good, goodput.share), (15, 15.0 / 19.0));
-    assert_eq!(Some(goodput.requests_per_second), found.requests_per_second, "all that completed are good");
+    assert_eq!(Some(goodput.requests_per_second), found.requests_per_second, "all completed requests are good");
 }
 
 #[test]
 fn an_open_loop_is_steady_from_the_median_answer_to_the_last_arrival() {
-    // Every 100 ms for 2 s; each takes 300 ms, sends a chunk after 100 and one after 300 ms, and is sent 10 ms late.
+    // A request every 100 ms for 2 s. Each is sent 10 ms late, takes 300 ms, and has chunks after 100 and 300 ms.
     let one = |number: u32| {
         let due = 100.0 * f64::from(number);
         let sketch = Sketch::plain(u64::from(number), due, due + 310.0);
@@ -101,7 +101,7 @@ fn an_open_loop_is_steady_from_the_median_answer_to_the_last_arrival() {
 }
 
 #[test]
-fn what_is_not_steady_says_why() {
+fn a_missing_steady_state_has_a_reason() {
     let reason = |config: RunConfig, sketches: &[Sketch]| {
         let found = load(&config, sketches).summarise(&[], &Locality::ThisMachine, None);
         assert!(found.steady_state.is_none());
@@ -117,8 +117,8 @@ fn what_is_not_steady_says_why() {
 }
 
 #[test]
-fn a_conversation_is_open_while_its_human_thinks() {
-    // Two conversations of 20 turns of 10 ms, each followed by 30 ms of thought: never two requests at once.
+fn a_conversation_is_open_during_think_time() {
+    // Two conversations of 20 turns of 10 ms, each followed by 30 ms of think time: never two requests at once.
     let turn = |number: u32| {
         let sent = 20.0 * f64::from(number);
         Sketch { conversation: Some(u64::from(number % 2)), ..Sketch::plain(u64::from(number), sent, sent + 10.0) }
@@ -143,7 +143,7 @@ fn gaps_are_pooled_over_completed_requests() {
 }
 
 #[test]
-fn an_attempt_that_is_repeated_is_sent_once_and_in_flight_twice() {
+fn a_retried_request_is_sent_once_and_in_flight_twice() {
     let first =
         Sketch { failure: Some(FailureKind::HttpStatus(503)), is_retried: true, ..Sketch::plain(0, 0.0, 100.0) };
     let sketches = [first, Sketch::plain(0, 900.0, 1000.0), Sketch::plain(1, 500.0, 1000.0)];
@@ -153,7 +153,7 @@ fn an_attempt_that_is_repeated_is_sent_once_and_in_flight_twice() {
     assert!(near(found.whole.in_flight.map(|found| found.mean), 0.7));
     assert_eq!(found.whole.schedule_lag_ms.unwrap().count, 2, "a retry has no scheduled time");
     let waited = found.whole.ttft_scheduled_ms.unwrap();
-    assert!(waited.max >= 900.0, "its user waited from the first: {waited:?}");
+    assert!(waited.max >= 900.0, "the wait starts at the first attempt: {waited:?}");
     let slow = Sketch::plain(2, 600.0, 5000.0);
     let crowd: Vec<Sketch> =
         (0..61).map(|number| Sketch { index: number, ..Sketch::plain(number, 10.0 * number as f64, 5000.0) }).collect();
@@ -164,7 +164,7 @@ fn an_attempt_that_is_repeated_is_sent_once_and_in_flight_twice() {
 }
 
 #[test]
-fn new_connections_are_told_apart() {
+fn requests_on_new_connections_are_counted() {
     let line = |connect| Some(ConnectionUse { protocol: Protocol::Http1, connect, waited: None });
     let new = Sketch { line: line(Some(Seconds::from_millis(4.0))), ..Sketch::plain(0, 0.0, 30.0) };
     let old = Sketch { line: line(None), ..Sketch::plain(1, 0.0, 10.0) };

@@ -1,7 +1,7 @@
 //! One HTTP/1.1 connection, for one request at a time.
 //!
-//! The task that waits for the answer also drives the connection, so that writing the request and reading the answer wake no
-//! other thread.
+//! The task that waits for the answer also drives the connection, so that writing the request and reading the answer
+//! wake no other thread.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -16,10 +16,10 @@ use hyper::client::conn::http1::{self, SendRequest};
 
 use super::answer::poll_data;
 use super::tally::Open;
-use super::wire::{Reads, Stamped, Wire};
+use super::wire::{Reads, TimedWire, Wire};
 
 /// One connection.
-pub(super) struct Lane {
+pub(super) struct Http1Connection {
     sender: SendRequest<Full<Bytes>>,
     /// The connection, which makes progress when polled; `None` after its end.
     work: Work,
@@ -29,12 +29,12 @@ pub(super) struct Lane {
     _open: Open,
 }
 
-/// What drives a connection.
-type Work = Option<Box<http1::Connection<Stamped, Full<Bytes>>>>;
+/// The future that drives a connection.
+type Work = Option<Box<http1::Connection<TimedWire, Full<Bytes>>>>;
 
-impl Lane {
+impl Http1Connection {
     pub(super) async fn new(wire: Wire, open: Open) -> hyper::Result<Self> {
-        let wire = Stamped::new(wire);
+        let wire = TimedWire::new(wire);
         let reads = wire.reads();
         let (sender, work) = http1::Builder::new().handshake(wire).await?;
         Ok(Self { sender, work: Some(Box::new(work)), reads, was_answered: false, _open: open })

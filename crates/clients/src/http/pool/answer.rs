@@ -1,5 +1,5 @@
-//! An answer whose head is there: its parts come out, each with the time of the read that brought it, and at its end its
-//! connection is left to others.
+//! Reads the body of an answer in parts, each with the time of the read that completed it. The end of the answer frees
+//! its connection for other requests.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,27 +11,27 @@ use http::Response;
 use hyper::body::{Body as _, Incoming};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::Lanes;
-use super::shared::Stream;
-use super::single::Lane;
+use super::ConnectionPool;
+use super::http1::Http1Connection;
+use super::http2::Stream;
 use crate::RequestError;
 use crate::http::{Stage, failure};
 
-/// A lane in use. When it is dropped it closes.
-pub(super) struct Taken {
-    pub(super) lane: Lane,
-    pub(super) lanes: Arc<Lanes>,
-    pub(super) room: Option<OwnedSemaphorePermit>,
+/// An HTTP/1.1 connection that a request uses. Dropping it closes the connection.
+pub(super) struct BusyConnection {
+    pub(super) connection: Http1Connection,
+    pub(super) pool: Arc<ConnectionPool>,
+    pub(super) permit: Option<OwnedSemaphorePermit>,
 }
 
-/// What an answer comes on.
+/// The connection or stream of an answer.
 pub(super) enum Carrier {
-    /// `None` once the answer has come to its end.
-    Lane(Option<Box<Taken>>),
-    Stream(Stream),
+    /// `None` after the end of the answer.
+    Http1(Option<Box<BusyConnection>>),
+    Http2(Stream),
 }
 
-/// An answer whose head is there. To drop it gives the rest up.
+/// An answer whose head has arrived. Dropping it cancels the rest.
 pub(crate) struct Answer {
     pub(crate) head: http::response::Parts,
     body: Incoming,
@@ -43,27 +43,27 @@ impl Answer {
     pub(super) fn new(response: Response<Incoming>, carrier: Carrier) -> Self {
         let (head, body) = response.into_parts();
         let read_at = match &carrier {
-            Carrier::Lane(Some(taken)) => taken.lane.read_at(),
+            Carrier::Http1(Some(busy)) => busy.connection.read_at(),
             _ => Instant::now(),
         };
         Self { head, body, carrier, read_at }
     }
 
-    /// When what was last handed out was read: its head, or a part.
+    /// The time of the read that completed the head or the last returned part.
     pub(crate) fn read_at(&self) -> Instant {
         self.read_at
     }
 
-    /// The next part of the body, as it comes; `None` at its end, which frees its connection for others.
+    /// The next part of the body; `None` at the end, which frees the connection for other requests.
     pub(crate) fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, RequestError>> {
         let part = match &mut self.carrier {
-            Carrier::Lane(None) => return Poll::Ready(Ok(None)),
-            Carrier::Lane(Some(taken)) => {
-                let part = taken.lane.poll_part(&mut self.body, cx);
-                self.read_at = taken.lane.read_at();
+            Carrier::Http1(None) => return Poll::Ready(Ok(None)),
+            Carrier::Http1(Some(busy)) => {
+                let part = busy.connection.poll_part(&mut self.body, cx);
+                self.read_at = busy.connection.read_at();
                 part
             }
-            Carrier::Stream(_) => {
+            Carrier::Http2(_) => {
                 let part = poll_data(&mut self.body, cx, |_| {});
                 self.read_at = Instant::now();
                 part
@@ -88,23 +88,23 @@ impl Answer {
         std::future::poll_fn(|cx| self.poll_part(cx)).await
     }
 
-    fn end(&mut self, is_well: bool) {
+    fn end(&mut self, is_complete: bool) {
         match &mut self.carrier {
-            Carrier::Lane(taken) => {
-                if let Some(Taken { lane, lanes, room }) = taken.take().map(|taken| *taken) {
-                    if is_well {
-                        lanes.give_back(lane);
+            Carrier::Http1(busy) => {
+                if let Some(BusyConnection { connection, pool, permit }) = busy.take().map(|busy| *busy) {
+                    if is_complete {
+                        pool.give_back(connection);
                     }
-                    // Whoever waits for it finds the lane among the idle.
-                    drop(room);
+                    // The permit goes last, so that the next request finds the connection among the idle ones.
+                    drop(permit);
                 }
             }
-            Carrier::Stream(stream) => stream.end(),
+            Carrier::Http2(stream) => stream.end(),
         }
     }
 }
 
-/// The next data of a body. `advance` does what can be done before each look at it.
+/// The next data of a body. `advance` drives the connection before each poll of the body.
 pub(super) fn poll_data(
     body: &mut Incoming,
     cx: &mut Context<'_>,
@@ -113,7 +113,7 @@ pub(super) fn poll_data(
     loop {
         advance(cx);
         match ready!(Pin::new(&mut *body).poll_frame(cx)) {
-            // What is no data is a trailer.
+            // A frame without data is a trailer.
             Some(Ok(frame)) => {
                 if let Ok(bytes) = frame.into_data() {
                     return Poll::Ready(Some(Ok(bytes)));

@@ -26,8 +26,8 @@ impl Wire {
         matches!(self, Self::Tls(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2"))
     }
 
-    /// Whether the connection is open and has no unread data. Unread data is lost, except TLS messages such as the session
-    /// tickets that a server sends after the handshake (RFC 8446, 4.6.1).
+    /// Whether the connection is open and has no unread data. Unread data is lost, except TLS messages such as the
+    /// session tickets that a server sends after the handshake (RFC 8446, 4.6.1).
     fn is_quiet(&mut self) -> bool {
         self.read_now(&mut [0; 1]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
@@ -67,7 +67,7 @@ fn receive(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
     Ok(read)
 }
 
-/// Reads what the runtime knew at its last poll.
+/// Reads the bytes that the runtime knew about at its last poll.
 #[cfg(not(unix))]
 fn receive(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
     stream.try_read(bytes)
@@ -165,12 +165,12 @@ impl Reads {
 }
 
 /// A wire that records the time of its last read.
-pub(super) struct Stamped {
+pub(super) struct TimedWire {
     wire: TokioIo<Wire>,
     reads: Reads,
 }
 
-impl Stamped {
+impl TimedWire {
     pub(super) fn new(wire: Wire) -> Self {
         Self { wire: TokioIo::new(wire), reads: Reads::start() }
     }
@@ -180,7 +180,7 @@ impl Stamped {
     }
 }
 
-impl Read for Stamped {
+impl Read for TimedWire {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
         if self.reads.state.is_idle.load(Ordering::Relaxed) {
             // After data between two requests, the connection cannot be used for another one.
@@ -194,7 +194,7 @@ impl Read for Stamped {
     }
 }
 
-impl Write for Stamped {
+impl Write for TimedWire {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.wire).poll_write(cx, bytes)
     }

@@ -1,4 +1,4 @@
-//! The way to a server: a name, an address, perhaps a proxy, perhaps encryption. A connected wire comes out.
+//! Connects to a server: name resolution, an optional proxy and optional TLS.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -23,31 +23,32 @@ use crate::{FailureKind, Locality, Protocol, RequestError};
 
 type Cause = Box<dyn Error + Send + Sync>;
 
-/// The way to a server.
+/// The route to a server.
 pub(super) struct Route {
     destination: Uri,
     via: Via,
-    reach: Reach,
-    /// Set where the server is spoken to encrypted.
+    dialer: Dialer,
+    /// The TLS connector and the server name, if the server uses TLS.
     tls: Option<(TlsConnector, ServerName<'static>)>,
     limit: Duration,
 }
 
-/// Who stands in between.
+/// The proxy of a route.
 enum Via {
-    Nobody,
-    /// A proxy that is told the whole address with each request.
+    /// No proxy.
+    Direct,
+    /// A proxy that forwards requests and needs the whole URL in each of them.
     Forwarding(Uri, Option<HeaderValue>),
-    /// A proxy that is asked for a way through.
+    /// A proxy that opens a tunnel with `CONNECT`.
     Tunnel(Uri, Option<HeaderValue>),
     Socks5 {
         proxy: Uri,
         auth: Option<(String, String)>,
-        looks_up_here: bool,
+        resolves_locally: bool,
     },
     Socks4 {
         proxy: Uri,
-        looks_up_here: bool,
+        resolves_locally: bool,
     },
 }
 
@@ -63,7 +64,7 @@ impl Route {
         })?;
         let proxy = proxy(base, &destination, &Matcher::from_env());
         let forwards = !base.is_encrypted() && protocol == Protocol::Http1;
-        let via = proxy.map_or(Ok(Via::Nobody), |proxy| via(&proxy, forwards))?;
+        let via = proxy.map_or(Ok(Via::Direct), |proxy| via(&proxy, forwards))?;
         let encrypted = base.is_encrypted().then(|| {
             let mut config = tls.clone();
             let version: &[u8] = if protocol == Protocol::Http2 { b"h2" } else { b"http/1.1" };
@@ -79,16 +80,16 @@ impl Route {
         connector.enforce_http(false);
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(limit));
-        let reach = Reach { connector, tls: TlsConnector::from(Arc::new(tls.clone())) };
-        Ok(Self { destination, via, reach, tls: tls_to_server, limit })
+        let dialer = Dialer { connector, tls: TlsConnector::from(Arc::new(tls.clone())) };
+        Ok(Self { destination, via, dialer, tls: tls_to_server, limit })
     }
 
-    /// Whether a proxy is told the whole address with each request.
+    /// Whether a forwarding proxy needs the whole URL in each request.
     pub(super) fn is_forwarded(&self) -> bool {
         matches!(self.via, Via::Forwarding(..))
     }
 
-    /// What such a proxy wants to see with each request, where it does.
+    /// The credentials that a forwarding proxy needs in each request.
     pub(super) fn proxy_authorization(&self) -> Option<&HeaderValue> {
         match &self.via {
             Via::Forwarding(_, auth) => auth.as_ref(),
@@ -96,7 +97,7 @@ impl Route {
         }
     }
 
-    /// Connects, with all there is to it, within the time there is for it.
+    /// Connects, including proxy and TLS handshake, within the connect timeout.
     pub(super) async fn connect(&self) -> Result<Wire, RequestError> {
         match tokio::time::timeout(self.limit, self.dial()).await {
             Ok(Ok(wire)) => Ok(wire),
@@ -106,33 +107,33 @@ impl Route {
     }
 
     async fn dial(&self) -> Result<Wire, Cause> {
-        let mut reach = self.reach.clone();
+        let mut dialer = self.dialer.clone();
         let there = self.destination.clone();
         let wire = match &self.via {
-            Via::Nobody => return self.encrypted(reach.plain(there).await?).await,
-            Via::Forwarding(proxy, _) => return Ok(reach.call(proxy.clone()).await?.into_inner()),
+            Via::Direct => return self.encrypted(dialer.plain(there).await?).await,
+            Via::Forwarding(proxy, _) => return Ok(dialer.call(proxy.clone()).await?.into_inner()),
             Via::Tunnel(proxy, auth) => {
-                let mut tunnel = Tunnel::new(proxy.clone(), reach);
+                let mut tunnel = Tunnel::new(proxy.clone(), dialer);
                 if let Some(auth) = auth {
                     tunnel = tunnel.with_auth(auth.clone());
                 }
                 tunnel.call(there).await?
             }
-            Via::Socks5 { proxy, auth, looks_up_here } => {
-                let mut socks = SocksV5::new(proxy.clone(), reach).local_dns(*looks_up_here);
+            Via::Socks5 { proxy, auth, resolves_locally } => {
+                let mut socks = SocksV5::new(proxy.clone(), dialer).local_dns(*resolves_locally);
                 if let Some((name, password)) = auth {
                     socks = socks.with_auth(name.clone(), password.clone());
                 }
                 socks.call(there).await?
             }
-            Via::Socks4 { proxy, looks_up_here } => {
-                SocksV4::new(proxy.clone(), reach).local_dns(*looks_up_here).call(there).await?
+            Via::Socks4 { proxy, resolves_locally } => {
+                SocksV4::new(proxy.clone(), dialer).local_dns(*resolves_locally).call(there).await?
             }
         };
         self.encrypted(wire.into_inner()).await
     }
 
-    /// The wire as the server wants it spoken to.
+    /// Encrypts the wire if the server uses TLS.
     async fn encrypted(&self, wire: Wire) -> Result<Wire, Cause> {
         match &self.tls {
             Some((connector, name)) => Ok(Wire::Tls(Box::new(connector.connect(name.clone(), wire).await?))),
@@ -140,7 +141,7 @@ impl Route {
         }
     }
 
-    /// That a server has not chosen HTTP/2, where it was asked for it on an encrypted line.
+    /// Checks that a server with TLS selected HTTP/2 during the handshake.
     pub(super) fn check_http2(&self, wire: &Wire) -> Result<(), RequestError> {
         if self.tls.is_none() || wire.has_chosen_http2() {
             return Ok(());
@@ -155,13 +156,13 @@ pub(super) fn no_http2(why: &str) -> RequestError {
         .with_hint(hint!("use ", option("http").value("1.1")))
 }
 
-/// The proxy that stands between, as the environment says.
+/// The proxy for a server according to the environment.
 fn proxy(base: &BaseUrl, destination: &Uri, environment: &Matcher) -> Option<Intercept> {
-    // What happens on this machine is measured here, whatever the environment says of proxies.
+    // A server on this machine is always contacted directly, whatever the environment says about proxies.
     (base.locality() != Locality::ThisMachine).then(|| environment.intercept(destination)).flatten()
 }
 
-/// Whether anyone on the way to a server has to show a certificate: the server itself, or a proxy.
+/// Whether the server or a proxy on the way needs a certificate.
 pub(in crate::http) fn is_encrypted(base: &BaseUrl) -> bool {
     is_encrypted_in(base, &Matcher::from_env())
 }
@@ -180,11 +181,11 @@ fn via(proxy: &Intercept, forwards: bool) -> Result<Via, HttpError> {
         Some("http" | "https") if forwards => Via::Forwarding(uri, auth),
         Some("http" | "https") => Via::Tunnel(uri, auth),
         Some(scheme @ ("socks5" | "socks5h")) => {
-            let looks_up_here = scheme == "socks5";
+            let resolves_locally = scheme == "socks5";
             let auth = proxy.raw_auth().map(|(name, password)| (name.to_owned(), password.to_owned()));
-            Via::Socks5 { proxy: uri, auth, looks_up_here }
+            Via::Socks5 { proxy: uri, auth, resolves_locally }
         }
-        Some(scheme @ ("socks4" | "socks4a")) => Via::Socks4 { looks_up_here: scheme == "socks4", proxy: uri },
+        Some(scheme @ ("socks4" | "socks4a")) => Via::Socks4 { resolves_locally: scheme == "socks4", proxy: uri },
         other => {
             let scheme = other.unwrap_or("none");
             let hint = Hint::text("use a proxy with http, https, socks4, socks4a, socks5 or socks5h");
@@ -199,21 +200,21 @@ fn bare(host: &str) -> &str {
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 
-/// Reaches an address: over TCP, and encrypted where it begins with `https`, as a proxy's may.
+/// Opens TCP connections, with TLS for `https` addresses, such as the address of a proxy.
 #[derive(Clone)]
-struct Reach {
+struct Dialer {
     connector: HttpConnector,
     tls: TlsConnector,
 }
 
-impl Reach {
+impl Dialer {
     async fn plain(&mut self, there: Uri) -> Result<Wire, Cause> {
         std::future::poll_fn(|cx| self.connector.poll_ready(cx)).await?;
         Ok(Wire::Plain(self.connector.call(there).await?.into_inner()))
     }
 }
 
-impl Service<Uri> for Reach {
+impl Service<Uri> for Dialer {
     type Response = TokioIo<Wire>;
     type Error = Cause;
     type Future = Pin<Box<dyn Future<Output = Result<TokioIo<Wire>, Cause>> + Send>>;
@@ -241,18 +242,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_is_asked_of_a_proxy_too() {
+    fn an_https_proxy_needs_a_certificate_too() {
         let is_encrypted = |base: &str, proxy: &str| {
             is_encrypted_in(&BaseUrl::parse(base).unwrap(), &Matcher::builder().all(proxy).build())
         };
         assert!(is_encrypted("http://192.0.2.1", "https://proxy:3128"));
         assert!(!is_encrypted("http://192.0.2.1", "http://proxy:3128"));
         assert!(is_encrypted("https://192.0.2.1", "http://proxy:3128"));
-        assert!(!is_encrypted("http://127.0.0.1", "https://proxy:3128"), "this machine is asked directly");
+        assert!(
+            !is_encrypted("http://127.0.0.1", "https://proxy:3128"),
+            "a server on this machine is contacted directly"
+        );
     }
 
     #[test]
-    fn what_a_proxy_wants_to_see_is_a_secret() {
+    fn proxy_credentials_are_marked_as_secrets() {
         let matcher = Matcher::builder().all("http://me:hunter2@proxy:3128").build();
         let proxy = matcher.intercept(&Uri::from_static("http://192.0.2.1/")).unwrap();
         let Ok(Via::Forwarding(uri, Some(auth))) = via(&proxy, true) else { panic!("no name and password") };

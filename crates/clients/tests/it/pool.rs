@@ -1,4 +1,4 @@
-//! The connections of requests: which are used again, how many there are, and what each request travelled on.
+//! Tests the connection pool: reuse, limits, opening in advance, redirects and HTTP/2.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -29,7 +29,7 @@ use tokio_rustls::TlsAcceptor;
 const ANSWER: &str =
     "data: {\"choices\":[{\"delta\":{\"content\":\"4\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
 
-/// An answer on a connection that is kept, or one that ends with it.
+/// An HTTP/1.1 response, with extra headers such as `connection: close`.
 fn answer(extra: &str) -> String {
     format!(
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{extra}content-length: {}\r\n\r\n{ANSWER}",
@@ -49,7 +49,7 @@ fn client(address: SocketAddr, network: Network) -> Box<dyn Client> {
     .unwrap()
 }
 
-/// Over an encrypted line, whoever is at its other end.
+/// A client that uses TLS and accepts any certificate.
 fn encrypted(address: SocketAddr, network: Network) -> Box<dyn Client> {
     let network = Network { insecure: true, ..network };
     let base_url = Some(format!("https://{address}"));
@@ -69,14 +69,15 @@ async fn ask(client: &dyn Client) -> (Transcript, Result<(), RequestError>) {
     (transcript, result)
 }
 
-/// Whether a request that went well had a new connection.
+/// Sends a request that must succeed, and returns whether it opened a connection.
 async fn is_new(client: &dyn Client) -> bool {
     let (transcript, result) = ask(client).await;
     assert_eq!((result, transcript.text.as_str()), (Ok(()), "4"));
     transcript.connection_use.unwrap().connect.is_some()
 }
 
-/// Serves each connection with what `reply` says of its head, in a thread; closes after an answer where it says so.
+/// Serves each connection in a thread. `reply` gets the head of a request and returns the response, and whether to
+/// close the connection after it.
 fn serve(reply: impl Fn(&str) -> (String, bool) + Send + Sync + 'static) -> (SocketAddr, mpsc::UnboundedReceiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -120,18 +121,18 @@ fn converse(socket: TcpStream, reply: &impl Fn(&str) -> (String, bool)) {
 }
 
 #[tokio::test]
-async fn a_connection_is_used_again_and_counted() {
+async fn connections_are_reused_and_counted() {
     let (address, _) = serve(|_| (answer(""), false));
     let client = client(address, Network::default());
     assert_eq!([is_new(&*client).await, is_new(&*client).await, is_new(&*client).await], [true, false, false]);
     let expected = Connections { protocol: Protocol::Http1, opened: 1, reused: 2, most_open: 1 };
     assert_eq!(client.connections(), Some(expected));
     client.close().await.unwrap();
-    assert!(is_new(&*client).await, "what lay idle was closed");
+    assert!(is_new(&*client).await, "the idle connection was closed");
 }
 
 #[tokio::test]
-async fn what_was_sent_says_who_we_are_and_what_we_take() {
+async fn requests_have_the_expected_headers() {
     let (heads, mut seen) = mpsc::unbounded_channel();
     let (address, _) = serve(move |head| {
         heads.send(head.to_owned()).unwrap();
@@ -153,7 +154,7 @@ async fn what_was_sent_says_who_we_are_and_what_we_take() {
 }
 
 #[tokio::test]
-async fn a_server_that_closes_idle_connections_costs_no_request() {
+async fn a_server_that_closes_idle_connections_loses_no_request() {
     let (address, mut closed) = serve(|_| (answer(""), true));
     let client = client(address, Network::default());
     for _ in 0..3 {
@@ -161,14 +162,14 @@ async fn a_server_that_closes_idle_connections_costs_no_request() {
         closed.recv().await.unwrap();
     }
     assert_eq!(client.connections().map(|all| (all.opened, all.reused, all.most_open)), Some((3, 0, 1)));
-    // One that says so beforehand is not even kept.
+    // A connection with `connection: close` is not kept.
     let (address, _) = serve(|_| (answer("connection: close\r\n"), false));
     let client = self::client(address, Network::default());
     assert!(is_new(&*client).await && is_new(&*client).await);
 }
 
 #[tokio::test]
-async fn a_server_that_keeps_losing_requests_gets_a_connection_for_each() {
+async fn after_repeated_losses_every_request_opens_a_connection() {
     // Every second request is lost.
     let count = AtomicUsize::new(0);
     let (address, _) = serve(move |_| {
@@ -182,23 +183,27 @@ async fn a_server_that_keeps_losing_requests_gets_a_connection_for_each() {
         assert_eq!(error.kind, FailureKind::Disconnected, "{error}");
         stale.push(error.is_stale);
     }
-    assert_eq!(stale, [true, true, true, false], "the last one had a connection of its own");
+    assert_eq!(stale, [true, true, true, false], "the last request opened a connection");
     assert_eq!(client.connections().map(|all| (all.opened, all.reused)), Some((5, 3)));
 }
 
 #[tokio::test]
-async fn a_request_that_is_lost_on_a_connection_opened_ahead_has_failed() {
+async fn a_request_lost_on_a_connection_opened_in_advance_is_not_stale() {
     let (address, _) = serve(|_| (String::new(), true));
     let client = client(address, Network::default());
     assert_eq!(client.connect(1).await, ConnectOutcome::Opened);
     let (transcript, result) = ask(&*client).await;
     let error = result.unwrap_err();
-    assert_eq!((error.kind, error.is_stale), (FailureKind::Disconnected, false), "nothing was ever answered on it");
+    assert_eq!(
+        (error.kind, error.is_stale),
+        (FailureKind::Disconnected, false),
+        "no request was answered on this connection"
+    );
     assert_eq!(transcript.connection_use.unwrap().connect, None);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn there_are_no_more_connections_than_allowed() {
+async fn the_connection_limit_is_never_exceeded() {
     let server = MockServer::start(Script::instant()).await.unwrap();
     let address = server.base_url().trim_start_matches("http://").trim_end_matches("/v1").parse().unwrap();
     let client: Arc<dyn Client> = Arc::from(client(address, Network { connections: Some(2), ..Network::default() }));
@@ -217,7 +222,7 @@ async fn there_are_no_more_connections_than_allowed() {
 }
 
 #[tokio::test]
-async fn a_request_that_waits_for_a_connection_says_so() {
+async fn waiting_for_a_connection_is_recorded() {
     let (arrived, mut is_there) = mpsc::unbounded_channel();
     let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
     let may_go_on = std::sync::Mutex::new(may_go_on);
@@ -230,19 +235,19 @@ async fn a_request_that_waits_for_a_connection_says_so() {
     let first = ask(&*client);
     let second = async {
         is_there.recv().await.unwrap();
-        // By now the only one is taken; this asks for it before the server goes on.
+        // The only connection is in use now; this request waits for it before the server continues.
         let second = ask(&*client);
         let let_go = async { (0..2).for_each(|_| go_on.send(()).unwrap()) };
         tokio::join!(biased; second, let_go).0
     };
     let ((first, _), (second, result)) = tokio::join!(first, second);
     assert_eq!((first.connection_use.unwrap().waited, result), (None, Ok(())));
-    let line = second.connection_use.unwrap();
-    assert!(line.connect.is_none() && line.waited.is_some(), "{line:?}");
+    let used = second.connection_use.unwrap();
+    assert!(used.connect.is_none() && used.waited.is_some(), "{used:?}");
 }
 
-/// Sends so many requests together. How many of them had a new connection.
-async fn new_of_together(client: &Arc<dyn Client>, count: u32) -> usize {
+/// Sends `count` requests together, and returns how many of them opened or waited for a connection.
+async fn count_new(client: &Arc<dyn Client>, count: u32) -> usize {
     let mut asking = JoinSet::new();
     for _ in 0..count {
         let client = Arc::clone(client);
@@ -252,7 +257,7 @@ async fn new_of_together(client: &Arc<dyn Client>, count: u32) -> usize {
 }
 
 #[tokio::test]
-async fn connections_that_were_opened_ahead_are_those_of_the_first_requests() {
+async fn connections_opened_in_advance_serve_the_first_requests() {
     let all_there = std::sync::Barrier::new(3);
     let (address, _) = serve(move |_| {
         all_there.wait();
@@ -263,20 +268,20 @@ async fn connections_that_were_opened_ahead_are_those_of_the_first_requests() {
         (client.connect(3).await, client.connect(3).await),
         (ConnectOutcome::Opened, ConnectOutcome::AlreadyOpen)
     );
-    assert_eq!(new_of_together(&client, 3).await, 0);
+    assert_eq!(count_new(&client, 3).await, 0);
     let expected = Connections { protocol: Protocol::Http1, opened: 3, reused: 3, most_open: 3 };
     assert_eq!(client.connections(), Some(expected));
 }
 
 #[tokio::test]
-async fn so_are_encrypted_ones_though_tickets_have_come_on_them() {
+async fn tls_connections_opened_in_advance_survive_session_tickets() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (agreed, mut is_agreed) = mpsc::unbounded_channel();
     let (tls, all_there) = (acceptor(&[b"http/1.1"]), Arc::new(Barrier::new(3)));
     tokio::spawn(async move {
         while let Ok((socket, _)) = listener.accept().await {
-            // The tickets are sent as this ends.
+            // The server sends session tickets at the end of the handshake.
             let socket = tls.accept(socket).await.unwrap();
             agreed.send(()).unwrap();
             let all_there = Arc::clone(&all_there);
@@ -296,14 +301,14 @@ async fn so_are_encrypted_ones_though_tickets_have_come_on_them() {
     for _ in 0..3 {
         is_agreed.recv().await.unwrap();
     }
-    assert_eq!(new_of_together(&client, 3).await, 0);
+    assert_eq!(count_new(&client, 3).await, 0);
     assert_eq!(client.connections().map(|all| (all.opened, all.reused)), Some((3, 3)));
-    // The answers came with nothing after them.
-    assert_eq!(new_of_together(&client, 3).await, 0);
+    // No data followed the answers, so the connections can be reused.
+    assert_eq!(count_new(&client, 3).await, 0);
 }
 
 #[tokio::test]
-async fn a_request_follows_within_its_origin_only() {
+async fn redirects_are_followed_only_within_one_origin() {
     let (address, _) = serve(|head| {
         let to = |place: &str| {
             (format!("HTTP/1.1 307 Temporary Redirect\r\nlocation: {place}\r\ncontent-length: 0\r\n\r\n"), false)
@@ -326,7 +331,7 @@ async fn a_request_follows_within_its_origin_only() {
 }
 
 #[tokio::test]
-async fn a_redirect_that_would_lose_the_question_is_not_followed() {
+async fn a_redirect_that_drops_the_body_is_not_followed() {
     let moved = "HTTP/1.1 303 See Other\r\nlocation: /moved\r\ncontent-length: 0\r\n\r\n";
     let (address, _) = serve(move |_| (String::from(moved), false));
     let error = ask(&*client(address, Network::default())).await.1.unwrap_err();
@@ -335,7 +340,7 @@ async fn a_redirect_that_would_lose_the_question_is_not_followed() {
     assert!(error.cause.ends_with("redirect to /moved") && hint.contains("307 or 308"), "{error}");
 }
 
-/// Answers over HTTP/2. Those whose number is in `together` are answered once all of them are there.
+/// An HTTP/2 server. It answers the requests with numbers in `together` only after all of them have arrived.
 async fn serve_http2(most_streams: u32, together: std::ops::Range<usize>, tls: Option<TlsAcceptor>) -> SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -379,16 +384,16 @@ async fn requests_share_a_connection_over_http2() {
     let ((first, one), (second, two)) = tokio::join!(ask(&*client), ask(&*client));
     assert_eq!((one, two), (Ok(()), Ok(())));
     for transcript in [first, second] {
-        let line = transcript.connection_use.unwrap();
-        assert_eq!((line.protocol, line.connect), (Protocol::Http2, None));
+        let used = transcript.connection_use.unwrap();
+        assert_eq!((used.protocol, used.connect), (Protocol::Http2, None));
     }
     let expected = Connections { protocol: Protocol::Http2, opened: 1, reused: 2, most_open: 1 };
     assert_eq!(client.connections(), Some(expected));
 }
 
 #[tokio::test]
-async fn where_the_server_takes_few_at_a_time_there_is_another_connection() {
-    // The last two are answered together, or never. What the server takes is known from the second request on.
+async fn a_low_stream_limit_opens_another_connection() {
+    // The last two requests are answered only together. The limit of the server is known from the second request on.
     let client = client(serve_http2(1, 2..4, None).await, http2());
     assert!(is_new(&*client).await && !is_new(&*client).await);
     let both = async { tokio::join!(ask(&*client), ask(&*client)) };
@@ -398,7 +403,7 @@ async fn where_the_server_takes_few_at_a_time_there_is_another_connection() {
 }
 
 #[tokio::test]
-async fn a_server_without_http2_is_told_with_what_to_do() {
+async fn a_server_without_http2_is_an_error_with_a_hint() {
     let (address, _) = serve(|_| (answer(""), false));
     let error = ask(&*client(address, http2())).await.1.unwrap_err();
     assert_eq!(error.kind, FailureKind::Malformed, "{error}");
@@ -407,11 +412,11 @@ async fn a_server_without_http2_is_told_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn those_who_wait_for_a_connection_share_what_comes_of_it() {
+async fn requests_that_wait_for_a_connection_share_its_result() {
     let together: Arc<dyn Client> = Arc::from(client(serve_http2(100, 0..3, None).await, http2()));
-    assert_eq!(new_of_together(&together, 3).await, 3, "each had to wait");
+    assert_eq!(count_new(&together, 3).await, 3, "each request waited for the connection");
     assert_eq!(together.connections().map(|all| (all.opened, all.reused)), Some((1, 2)));
-    // This one never agrees on the encryption.
+    // This server never completes the TLS handshake.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let mut network = http2();
@@ -425,11 +430,11 @@ async fn those_who_wait_for_a_connection_share_what_comes_of_it() {
     assert_eq!(asking.join_all().await, [FailureKind::TimeoutConnect; 4]);
     listener.accept().await.unwrap();
     let another = std::future::poll_fn(|cx| std::task::Poll::Ready(listener.poll_accept(cx).is_ready())).await;
-    assert!(!another, "one attempt for all of them");
+    assert!(!another, "all requests share one attempt");
 }
 
 #[tokio::test]
-async fn as_many_are_opened_ahead_over_http2_as_the_server_needs() {
+async fn http2_connections_are_opened_in_advance_up_to_the_need() {
     let ahead = async |most_streams, connections, requests: u32| {
         let address = serve_http2(most_streams, 0..requests as usize, None).await;
         let client: Arc<dyn Client> = Arc::from(client(address, Network { connections, ..http2() }));
@@ -437,7 +442,7 @@ async fn as_many_are_opened_ahead_over_http2_as_the_server_needs() {
             (client.connect(requests).await, client.connect(requests).await),
             (ConnectOutcome::Opened, ConnectOutcome::AlreadyOpen)
         );
-        assert_eq!(new_of_together(&client, requests).await, 0);
+        assert_eq!(count_new(&client, requests).await, 0);
         client.connections().unwrap().opened
     };
     assert_eq!((ahead(2, None, 5).await, ahead(100, None, 5).await), (3, 1));
@@ -445,7 +450,7 @@ async fn as_many_are_opened_ahead_over_http2_as_the_server_needs() {
 }
 
 #[tokio::test]
-async fn a_server_that_spoke_http2_and_goes_away_is_not_one_that_cannot_speak_it() {
+async fn a_lost_http2_server_is_disconnected_not_malformed() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = client(listener.local_addr().unwrap(), http2());
     let serving = tokio::spawn(async move {
@@ -464,7 +469,7 @@ async fn a_server_that_spoke_http2_and_goes_away_is_not_one_that_cannot_speak_it
         let _ = tokio::join!(connection, closing);
     });
     assert!(is_new(&*client).await);
-    // Its connection closes with it; who comes after it is turned away.
+    // The connection closes with the server task, and later connections are closed at once.
     serving.abort();
     assert!(serving.await.unwrap_err().is_cancelled());
     let mut stale = 0;
@@ -473,7 +478,7 @@ async fn a_server_that_spoke_http2_and_goes_away_is_not_one_that_cannot_speak_it
         assert_eq!(error.kind, FailureKind::Disconnected, "{error}");
         stale += usize::from(error.is_stale);
     }
-    assert!(stale <= 1, "{stale} were to be sent again");
+    assert!(stale <= 1, "{stale} requests are marked as stale");
 }
 
 fn acceptor(protocols: &[&[u8]]) -> TlsAcceptor {
@@ -488,10 +493,10 @@ fn acceptor(protocols: &[&[u8]]) -> TlsAcceptor {
 }
 
 #[tokio::test]
-async fn http2_is_chosen_as_the_encryption_is_agreed_on() {
+async fn http2_is_selected_in_the_tls_handshake() {
     let client = encrypted(serve_http2(100, 0..0, Some(acceptor(&[b"h2", b"http/1.1"]))).await, http2());
     assert!(is_new(&*client).await && !is_new(&*client).await);
-    // One that agrees on nothing speaks what everybody speaks.
+    // A server that selects no protocol uses HTTP/1.1.
     let client = encrypted(serve_http2(100, 0..0, Some(acceptor(&[]))).await, http2());
     let error = ask(&*client).await.1.unwrap_err();
     assert_eq!(error.kind, FailureKind::Malformed, "{error}");
