@@ -9,6 +9,7 @@ import importlib.metadata
 import lzma
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -22,6 +23,10 @@ import ergometer
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+
+# A background job of a shell ignores SIGINT, and Python then raises no KeyboardInterrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TRACES = REPOSITORY / "fixtures" / "xplane"

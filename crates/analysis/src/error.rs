@@ -1,6 +1,6 @@
 //! The error type of this crate.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ergometer_diagnostics::{Diagnostic, Hint, Message};
 use ergometer_runs::ReadError;
@@ -12,14 +12,6 @@ pub enum AnalysisError {
     /// A run cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// A result cannot be written.
-    #[error("cannot write {path}: {cause}")]
-    Write {
-        /// The file or folder.
-        path: PathBuf,
-        /// What the system reported.
-        cause: std::io::Error,
-    },
     /// A file of results cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -32,7 +24,6 @@ impl Diagnostic for AnalysisError {
     fn hint(&self) -> Option<Hint> {
         match self {
             Self::Read(error) => error.hint(),
-            Self::Write { .. } => None,
             Self::Store(error) => error.hint(),
             Self::Impossible(message) => message.hint.clone(),
         }
@@ -44,10 +35,5 @@ impl AnalysisError {
     #[must_use]
     pub fn no_queries(folder: &Path) -> Self {
         ReadError::NoQueries { path: folder.to_path_buf() }.into()
-    }
-
-    pub(crate) fn write(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
-        let path = path.to_path_buf();
-        move |cause| Self::Write { path, cause }
     }
 }

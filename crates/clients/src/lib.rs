@@ -57,7 +57,7 @@ pub use error::{ClientError, RequestError};
 pub use outcome::{FailureKind, Outcome, ParseFailureKindError};
 pub use registry::{ClientInfo, ClientSpec, only_model, open, registry};
 pub use replay::{Dialect, replay};
-pub use transcript::{Chunk, ChunkKind, ServerTimes, TokenSource, Transcript, Usage};
+pub use transcript::{AnswerEnd, Chunk, ChunkKind, ServerTimes, TokenSource, Transcript, Usage};
 
 /// Sends requests to a model and reads its answers.
 #[async_trait]
@@ -106,6 +106,11 @@ pub trait Client: Send + Sync {
     /// Counts of opened and reused connections so far; `None` for a client without connections.
     fn connections(&self) -> Option<Connections> {
         None
+    }
+
+    /// Values that must not appear in any file, such as the API key: a server may repeat them in its answers.
+    fn secrets(&self) -> redact::Secrets {
+        redact::Secrets::default()
     }
 
     /// Closes connections and frees the model.

@@ -79,10 +79,12 @@ pub enum FailureKind {
     Rejected,
     /// The request was not sent, because an earlier turn of its conversation failed.
     Conversation,
+    /// The request and its answer are too large to be kept.
+    TooLarge,
 }
 
 /// The kinds with a fixed name.
-const NAMED: [(FailureKind, &str); 15] = [
+const NAMED: [(FailureKind, &str); 16] = [
     (FailureKind::Connect, "connect"),
     (FailureKind::Tls, "tls"),
     (FailureKind::TimeoutConnect, "timeout_connect"),
@@ -98,6 +100,7 @@ const NAMED: [(FailureKind, &str); 15] = [
     (FailureKind::Empty, "empty"),
     (FailureKind::Rejected, "rejected"),
     (FailureKind::Conversation, "conversation"),
+    (FailureKind::TooLarge, "too_large"),
 ];
 
 impl FailureKind {
@@ -128,7 +131,7 @@ impl FailureKind {
             | Self::Truncated
             | Self::Empty => true,
             Self::HttpStatus(status) => matches!(status, 408 | 425 | 429 | 500 | 502..=504 | 529),
-            Self::Tls | Self::TimeoutTotal | Self::Malformed | Self::Rejected | Self::Conversation => false,
+            Self::Tls | Self::TimeoutTotal | Self::Malformed | Self::Rejected | Self::Conversation | Self::TooLarge => false,
         }
     }
 }

@@ -22,7 +22,7 @@ pub struct Transcript {
     pub ended: Option<Timestamp>,
     /// When the first byte of the response arrived.
     pub first_byte: Option<Timestamp>,
-    /// The chunks with content, in order of arrival.
+    /// The token events, in order of arrival: every chunk of the stream that stands for at least one token.
     pub chunks: Vec<Chunk>,
     /// Whether the answer arrived in one piece, so that the time of its first token is unknown.
     pub is_whole: bool,
@@ -44,13 +44,15 @@ pub struct Transcript {
     pub processor_time: Option<Seconds>,
 }
 
-/// One chunk with content. A chunk is not a token.
+/// A token event: a chunk of a stream with one or more tokens. Its text may be empty, because some tokens decode to nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chunk {
     /// When it arrived.
     pub at: Timestamp,
     /// The kind of its content.
     pub kind: ChunkKind,
+    /// The index of its choice, if the request asked for several answers; 0 is the answer that is kept.
+    pub choice: u32,
 }
 
 /// The kind of content of a chunk.
@@ -62,11 +64,14 @@ pub enum ChunkKind {
     Reasoning,
     /// Part of a tool call.
     ToolCall,
+    /// No text: a special token, the end of the sequence, or part of a character.
+    Silent,
 }
 
 impl ChunkKind {
     /// All kinds, each with its letter in the journal.
-    const LETTERS: [(Self, char); 3] = [(Self::Content, 'c'), (Self::Reasoning, 'r'), (Self::ToolCall, 't')];
+    const LETTERS: [(Self, char); 4] =
+        [(Self::Content, 'c'), (Self::Reasoning, 'r'), (Self::ToolCall, 't'), (Self::Silent, 's')];
 
     /// Its letter in the journal.
     #[must_use]
@@ -144,24 +149,63 @@ impl TokenSource {
 }
 
 impl Transcript {
-    /// Adds a piece of content that arrived at this time. An empty piece is not a chunk.
+    /// Adds a token event with its text. An empty text is not an event.
     pub fn push(&mut self, at: Timestamp, kind: ChunkKind, piece: &str) {
         self.first_byte.get_or_insert(at);
-        if piece.is_empty() {
-            return;
+        if !piece.is_empty() {
+            self.push_event(Chunk { at, kind, choice: 0 });
+            self.append(kind, piece);
         }
-        self.chunks.push(Chunk { at, kind });
+    }
+
+    /// Adds text to the answer without a token event.
+    pub fn append(&mut self, kind: ChunkKind, piece: &str) {
         match kind {
             ChunkKind::Content => self.text.push_str(piece),
             ChunkKind::Reasoning => self.reasoning.push_str(piece),
             ChunkKind::ToolCall => self.tool_calls.push_str(piece),
+            ChunkKind::Silent => {}
         }
     }
 
-    /// Adds a chunk of another choice, whose content is not part of the answer.
-    pub fn push_other_choice(&mut self, at: Timestamp, kind: ChunkKind) {
-        self.first_byte.get_or_insert(at);
-        self.chunks.push(Chunk { at, kind });
+    /// Adds a token event without text.
+    pub fn push_event(&mut self, event: Chunk) {
+        self.first_byte.get_or_insert(event.at);
+        self.chunks.push(event);
+    }
+
+    /// Decides at the end of the answer which chunks without text are tokens, from the number of tokens that the server
+    /// counted. `ends` are the last chunks of the choices, if they have no text.
+    ///
+    /// - If the server counted fewer tokens than there are events, the events without text are not tokens.
+    /// - If it counted exactly the missing ones, the last chunks are the events of the last tokens: usage includes the
+    ///   end-of-sequence token.
+    /// - An answer with tokens but without any event has one event, at its end.
+    pub fn settle_ends(&mut self, ends: &[AnswerEnd]) {
+        let Some(output) = self.usage.map(|usage| usage.output) else { return };
+        let count = |chunks: &[Chunk]| chunks.len() as u64;
+        if output < count(&self.chunks) && self.has_text() {
+            self.chunks.retain(|chunk| chunk.kind != ChunkKind::Silent);
+        }
+        let missing = output.saturating_sub(count(&self.chunks));
+        let stopped = ends.iter().filter(|end| !end.is_length).count() as u64;
+        let is_token =
+            |end: &&AnswerEnd| missing > 0 && (missing == ends.len() as u64 || (missing == stopped && !end.is_length));
+        let event = |end: &AnswerEnd| Chunk { at: end.at, kind: ChunkKind::Silent, choice: end.choice };
+        let mut last: Vec<Chunk> = ends.iter().filter(is_token).map(event).collect();
+        if self.chunks.is_empty() && last.is_empty() && output > 0 {
+            last.extend(ends.last().map(event));
+        }
+        if !last.is_empty() {
+            self.chunks.extend(last);
+            self.chunks.sort_by_key(|chunk| chunk.at);
+        }
+    }
+
+    /// Whether the answer has any text.
+    #[must_use]
+    pub fn has_text(&self) -> bool {
+        !(self.text.is_empty() && self.reasoning.is_empty() && self.tool_calls.is_empty())
     }
 
     /// Adds token counts. The counts from the better source become `usage`, and the others `also_counted`.
@@ -182,15 +226,123 @@ impl Transcript {
         }
     }
 
-    /// When the first content arrived, reasoning included; `None` for an answer in one piece.
+    /// When the first token event arrived, reasoning included; `None` for an answer in one piece.
     #[must_use]
     pub fn first_token(&self) -> Option<Timestamp> {
         self.chunks.first().map(|chunk| chunk.at).filter(|_| !self.is_whole)
     }
 
-    /// When the last content arrived.
+    /// When the last token event arrived.
     #[must_use]
     pub fn last_token(&self) -> Option<Timestamp> {
         self.chunks.last().map(|chunk| chunk.at)
+    }
+
+    /// When the first text of the answer arrived that is not reasoning; `None` for an answer in one piece.
+    #[must_use]
+    pub fn first_output(&self) -> Option<Timestamp> {
+        let is_output = |chunk: &&Chunk| matches!(chunk.kind, ChunkKind::Content | ChunkKind::ToolCall);
+        self.chunks.iter().find(is_output).map(|chunk| chunk.at).filter(|_| !self.is_whole)
+    }
+
+    /// The times between consecutive token events of the same choice, in nanoseconds; none for an answer in one piece.
+    pub fn gaps_ns(&self) -> impl Iterator<Item = u64> {
+        let chunks = if self.is_whole { &[] } else { self.chunks.as_slice() };
+        // The last event of each choice; nearly always there is one choice.
+        let mut last: Vec<(u32, Timestamp)> = Vec::new();
+        chunks.iter().filter_map(move |chunk| {
+            let Some((_, before)) = last.iter_mut().find(|(choice, _)| *choice == chunk.choice) else {
+                last.push((chunk.choice, chunk.at));
+                return None;
+            };
+            let before = std::mem::replace(before, chunk.at);
+            let gap = chunk.at.nanos_since_epoch().saturating_sub(before.nanos_since_epoch());
+            Some(u64::try_from(gap).unwrap_or(0))
+        })
+    }
+}
+
+/// The last chunk of a choice, if it has no text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnswerEnd {
+    /// When it arrived.
+    pub at: Timestamp,
+    /// The index of the choice.
+    pub choice: u32,
+    /// Whether the choice ended at its maximum number of tokens.
+    pub is_length: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(nanos: i64) -> Timestamp {
+        Timestamp::from_nanos_since_epoch(nanos)
+    }
+
+    fn end(nanos: i64, choice: u32, is_length: bool) -> AnswerEnd {
+        AnswerEnd { at: at(nanos), choice, is_length }
+    }
+
+    /// The times of the events, after `output` tokens were counted.
+    fn settled(events: &[(i64, &str)], ends: &[AnswerEnd], output: u64) -> Vec<i64> {
+        let mut transcript = Transcript::default();
+        for &(nanos, text) in events {
+            if text.is_empty() {
+                transcript.push_event(Chunk { at: at(nanos), kind: ChunkKind::Silent, choice: 0 });
+            } else {
+                transcript.push(at(nanos), ChunkKind::Content, text);
+            }
+        }
+        transcript.count(Usage { input: 1, output, source: TokenSource::Usage });
+        transcript.settle_ends(ends);
+        transcript.chunks.iter().map(|chunk| chunk.at.nanos_since_epoch()).collect()
+    }
+
+    #[test]
+    fn the_last_chunk_is_a_token_if_the_server_counted_one_more() {
+        let texts = [(1, "a"), (2, "b")];
+        assert_eq!(settled(&texts, &[end(3, 0, false)], 3), [1, 2, 3]);
+        assert_eq!(settled(&texts, &[end(3, 0, true)], 3), [1, 2, 3], "the last token decodes to nothing");
+        assert_eq!(settled(&texts, &[end(3, 0, false)], 2), [1, 2], "it only says why the answer ended");
+        assert_eq!(settled(&texts, &[end(3, 0, false)], 9), [1, 2], "chunks have several tokens");
+        assert_eq!(settled(&texts, &[], 3), [1, 2]);
+        assert_eq!(settled(&[], &[end(3, 0, false)], 16), [3], "tokens, but no event");
+        assert_eq!(settled(&[], &[end(3, 0, false)], 0), [0; 0]);
+    }
+
+    #[test]
+    fn chunks_without_text_are_tokens_unless_the_server_counted_fewer() {
+        let events = [(1, "a"), (2, ""), (3, "b"), (4, "")];
+        assert_eq!(settled(&events, &[], 4), [1, 2, 3, 4]);
+        assert_eq!(settled(&events, &[end(5, 0, false)], 5), [1, 2, 3, 4, 5]);
+        assert_eq!(settled(&events, &[end(5, 0, false)], 2), [1, 3]);
+        assert_eq!(settled(&events, &[end(5, 0, false)], 3), [1, 3, 5]);
+        assert_eq!(settled(&[(1, ""), (2, "")], &[], 1), [1, 2], "nothing else is known");
+    }
+
+    #[test]
+    fn gaps_are_within_a_choice() {
+        let mut transcript = Transcript::default();
+        for (nanos, choice) in [(10, 0), (11, 1), (20, 0), (21, 1), (31, 1)] {
+            transcript.push_event(Chunk { at: at(nanos), kind: ChunkKind::Content, choice });
+        }
+        assert_eq!(transcript.gaps_ns().collect::<Vec<_>>(), [10, 10, 10]);
+        transcript.count(Usage { input: 1, output: 7, source: TokenSource::Usage });
+        transcript.settle_ends(&[end(30, 0, false), end(41, 1, false)]);
+        assert_eq!(transcript.gaps_ns().collect::<Vec<_>>(), [10, 10, 10, 10, 10]);
+        transcript.is_whole = true;
+        assert_eq!(transcript.gaps_ns().count(), 0);
+    }
+
+    #[test]
+    fn output_starts_after_the_reasoning() {
+        let mut transcript = Transcript::default();
+        transcript.push_event(Chunk { at: at(1), kind: ChunkKind::Silent, choice: 0 });
+        transcript.push(at(2), ChunkKind::Reasoning, "hm");
+        assert_eq!(transcript.first_output(), None);
+        transcript.push(at(3), ChunkKind::Content, "4");
+        assert_eq!((transcript.first_token(), transcript.first_output()), (Some(at(1)), Some(at(3))));
     }
 }

@@ -280,13 +280,13 @@ proptest! {
         }
         writer.finish().unwrap();
         let mut read = Vec::new();
-        Attempt::each(folder.path(), |attempt, chunks| read.push((attempt, chunks.to_vec()))).unwrap();
+        Attempt::each(folder.path(), |attempt, gaps| read.push((attempt, gaps.to_vec()))).unwrap();
         prop_assert_eq!(read.len(), exchanges.len());
-        for ((attempt, chunks), exchange) in read.iter().zip(&exchanges) {
+        for ((attempt, gaps), exchange) in read.iter().zip(&exchanges) {
             let transcript = &exchange.transcript;
-            let offsets: Vec<i64> =
-                transcript.chunks.iter().map(|chunk| (chunk.at - exchange.sent).as_nanos()).collect();
-            prop_assert_eq!(chunks, &offsets);
+            let pairs = transcript.chunks.windows(2);
+            let expected: Vec<i64> = pairs.map(|pair| (pair[1].at - pair[0].at).as_nanos()).collect();
+            prop_assert_eq!(gaps, &expected);
             prop_assert_eq!((attempt.request, attempt.index), (exchange.request, exchange.query.index));
             prop_assert_eq!((attempt.session, attempt.attempt), (exchange.session, u64::from(exchange.attempt)));
             prop_assert_eq!((&*attempt.outcome, attempt.is_retried), (exchange.outcome.name(), exchange.is_retried));

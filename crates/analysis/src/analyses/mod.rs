@@ -18,7 +18,6 @@ mod phases;
 mod regression;
 mod shared_warnings;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use ergometer_charts::Table;
@@ -29,7 +28,7 @@ use serde_json::{Map, Value};
 use crate::AnalysisError;
 use ergometer_runs::folder::ANALYSIS_FOLDER;
 use ergometer_runs::saved::Run;
-use ergometer_runs::store::write_json;
+use ergometer_runs::store::{create_folder, write_json};
 
 /// All analyses, in reading order.
 pub static ALL: &[&dyn Analysis] = &[
@@ -117,7 +116,7 @@ impl Findings {
     /// Writes `analysis/<id>.json` into the folder of the run or sweep, atomically, and returns its path.
     pub fn write(&self, folder: &Path, id: &str) -> Result<PathBuf, AnalysisError> {
         let folder = folder.join(ANALYSIS_FOLDER);
-        fs::create_dir_all(&folder).map_err(AnalysisError::write(&folder))?;
+        create_folder(&folder)?;
         let path = folder.join(format!("{id}.json"));
         write_json(&path, &self.artifact(id))?;
         Ok(path)

@@ -88,13 +88,14 @@ impl Row {
     }
 }
 
-/// ITL: the gaps between chunks with content, pooled over completed attempts.
+/// ITL: the gaps between token events, pooled over completed attempts.
 fn gaps(run: &Run) -> Result<Row, AnalysisError> {
     let mut gaps = Gaps::default();
-    Attempt::each(&run.folder, |attempt, chunks| {
+    Attempt::each(&run.folder, |attempt, found| {
         if attempt.outcome == "completed" {
-            let pairs = chunks.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
-            pairs.for_each(|gap| gaps.push(u64::try_from(gap).unwrap_or(0)));
+            for &gap in found {
+                gaps.push(u64::try_from(gap).unwrap_or(0));
+            }
         }
     })?;
     Ok(Row { name: "itl_ms", words: "ITL, ms", found: Gaps::distribution(&mut [&mut gaps]) })

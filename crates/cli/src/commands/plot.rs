@@ -8,6 +8,7 @@ use ergometer_analysis::plots::{self, Detail, Plot, PlotInput};
 use ergometer_charts::{Chart, Theme, png, svg};
 use ergometer_diagnostics::{hint, option};
 use ergometer_runs::saved::Saved;
+use ergometer_runs::store::{create_folder, write_file};
 
 use crate::arguments::{PictureFormat, PlotArguments, ThemeChoice};
 use crate::exit::{Exit, Failure};
@@ -86,7 +87,11 @@ fn write(chart: &Chart, folder: &Path, arguments: &PlotArguments) -> Result<Vec<
         Failure::failed(format!("cannot write {}: {error}", path.display()))
             .hint(hint!("choose another folder with ", option("output").value("DIR")))
     };
-    fs::create_dir_all(folder).map_err(|error| cannot(folder, &error))?;
+    // The default folder is inside a run folder, which may come from someone else: links are not followed there.
+    match arguments.output {
+        Some(_) => fs::create_dir_all(folder).map_err(|error| cannot(folder, &error))?,
+        None => create_folder(folder).map_err(Failure::failed)?,
+    }
     let mut written = Vec::new();
     for format in &arguments.format {
         let (ending, bytes) = match format {
@@ -94,7 +99,7 @@ fn write(chart: &Chart, folder: &Path, arguments: &PlotArguments) -> Result<Vec<
             PictureFormat::Png => ("png", png(chart, theme, arguments.scale).map_err(Failure::failed)?),
         };
         let path = folder.join(format!("{}.{ending}", chart.id));
-        fs::write(&path, bytes).map_err(|error| cannot(&path, &error))?;
+        write_file(&path, &bytes).map_err(Failure::failed)?;
         written.push(path);
     }
     Ok(written)

@@ -105,7 +105,7 @@ fn an_unwritable_folder_still_prints_the_analysis() {
     let output = ergo().arg("analyze").arg(&run).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(stdout(&output).contains("Linear fits by tokens"));
-    assert!(stderr(&output).contains("warning: the analysis was not saved: cannot write"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("warning: the analysis was not saved: cannot create"), "{}", stderr(&output));
     assert!(!stderr(&output).contains("saved /"), "{}", stderr(&output));
 }
 

@@ -10,6 +10,7 @@ mod monitor;
 mod own_meters;
 mod pictures;
 mod profile;
+mod self_check;
 mod servers;
 mod sweep;
 mod trace;

@@ -19,7 +19,8 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_ergo"))
-            .args(["mock-server", "--port", "0", "--format", "json", "--ttft", "0", "--gap", "0"])
+            .args(["mock-server", "--port", "0", "--format", "json"])
+            .args(if arguments.contains(&"--ttft") { &[][..] } else { &["--ttft", "0", "--gap", "0"] })
             .args(arguments)
             .env("MOCK_KEY", "secret")
             .stdout(Stdio::piped())

@@ -20,7 +20,7 @@ use url::{Position, Url};
 
 use super::pool::{self, Answer, ConnectionPool};
 use super::{AddressError, BaseUrl, Stage, request_error, secrets, status_error, tls};
-use crate::redact::{REDACTED, redact_url};
+use crate::redact::{Secrets, redact_url};
 use crate::{ClientError, ConnectOutcome, ConnectionUse, Connections, FailureKind, Locality, Protocol, RequestError};
 
 /// Maximum size of a response that is not a stream: a list of models, token counts, metrics.
@@ -127,8 +127,10 @@ impl Diagnostic for HttpError {
 #[derive(Clone)]
 pub struct Connection {
     base: BaseUrl,
-    /// Values that are sent and must not appear in errors.
-    secrets: Arc<[String]>,
+    /// Values that must not appear in errors: those of all headers.
+    sent: Secrets,
+    /// Values that must not appear in any file.
+    secrets: Secrets,
     /// Connections of timed requests.
     pool: Arc<ConnectionPool>,
     /// Headers of timed requests.
@@ -187,7 +189,9 @@ impl Connection {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let accepted = HeaderValue::from_static("text/event-stream, application/json, application/x-ndjson");
         headers.insert(ACCEPT, accepted);
-        let secrets = secrets::values(given.values().chain(pool.proxy_authorization()));
+        let sent = secrets::values(given.values().chain(pool.proxy_authorization()));
+        let keys = given.values().filter(|value| secrets::is_secret(value));
+        let secrets = secrets::values(keys.chain(pool.proxy_authorization()));
         if let Some(auth) = pool.proxy_authorization() {
             headers.insert(PROXY_AUTHORIZATION, auth.clone());
         }
@@ -197,7 +201,7 @@ impl Connection {
             let host = HeaderValue::from_str(&host).map_err(invalid)?;
             headers.insert(HOST, host);
         }
-        Ok(Self { pool: Arc::new(pool), headers, asking, timeouts: network.timeouts, secrets, base })
+        Ok(Self { pool: Arc::new(pool), headers, asking, timeouts: network.timeouts, sent, secrets, base })
     }
 
     /// The address.
@@ -309,10 +313,13 @@ impl Connection {
 
     /// The failure with all secrets redacted, because a server may repeat what it received.
     pub(crate) fn without_secrets(&self, mut error: RequestError) -> RequestError {
-        for secret in self.secrets.iter() {
-            error.cause = error.cause.replace(secret, REDACTED);
-        }
+        self.sent.redact_in(&mut error.cause);
         error
+    }
+
+    /// Values that must not appear in any file.
+    pub(crate) fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     /// Sends a GET request and returns the whole body.

@@ -9,6 +9,7 @@ use ergometer_diagnostics::{Hint, hint, option};
 use http::StatusCode;
 use http::header::{DATE, HeaderMap, LOCATION, RETRY_AFTER};
 
+use super::pool::TooManyInterim;
 use crate::error::LONGEST_CAUSE;
 use crate::redact::redact_url;
 use crate::{FailureKind, RequestError};
@@ -54,8 +55,19 @@ pub(crate) fn failure(error: &(dyn Error + 'static), stage: Stage) -> RequestErr
             return failure;
         }
     }
+    if let Some(flood) = find::<TooManyInterim>(error) {
+        return RequestError::new(FailureKind::Malformed, flood.to_string());
+    }
     let (kind, what) = match stage {
         Stage::Connect => (FailureKind::Connect, "no connection"),
+        // Wrong chunk lengths and wrong trailers; a body that is too short is `UnexpectedEof`.
+        Stage::Body
+            if find::<io::Error>(error).is_some_and(|error| {
+                matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData)
+            }) =>
+        {
+            (FailureKind::Malformed, "the answer is not HTTP")
+        }
         Stage::Body => (FailureKind::Truncated, "the answer is incomplete"),
         Stage::Head if find::<hyper::Error>(error).is_some_and(hyper::Error::is_parse) => {
             (FailureKind::Malformed, "the answer is not HTTP")

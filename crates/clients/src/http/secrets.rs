@@ -1,13 +1,13 @@
 //! Builds the headers of every request: the user's headers and the API key. A secret is sent only over TLS or to this
 //! machine.
 
-use std::sync::Arc;
-
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use ergometer_diagnostics::{Hint, Message, hint, option};
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 
 use super::{BaseUrl, HttpError};
-use crate::redact::is_secret_name;
+use crate::redact::{Secrets, is_secret_name};
 
 /// Headers that the user cannot set, because the client sets them.
 const RESERVED: [&str; 7] =
@@ -56,11 +56,35 @@ pub(super) fn headers(base: &BaseUrl, lines: &[String], api_key_env: Option<&str
     Ok(headers)
 }
 
-/// The header values to redact from errors, without `Bearer` or `Basic`. Values under 6 characters are no secrets.
-pub(super) fn values<'a>(headers: impl Iterator<Item = &'a HeaderValue>) -> Arc<[String]> {
+/// The secrets in header values, without `Bearer` or `Basic`, and the password of `Basic`.
+pub(super) fn values<'a>(headers: impl Iterator<Item = &'a HeaderValue>) -> Secrets {
     let whole = headers.filter_map(|value| value.to_str().ok());
-    let bare = whole.map(|value| ["Bearer ", "Basic "].iter().find_map(|way| value.strip_prefix(way)).unwrap_or(value));
-    bare.filter(|value| value.len() >= 6).map(str::to_owned).collect()
+    let secrets: Vec<String> = whole
+        .flat_map(|value| {
+            let bare = ["Bearer ", "Basic "].iter().find_map(|scheme| value.strip_prefix(scheme)).unwrap_or(value);
+            [Some(bare.to_owned()), value.strip_prefix("Basic ").and_then(password)]
+        })
+        .flatten()
+        .collect();
+    Secrets::new(secrets.iter().map(String::as_str))
+}
+
+/// The password in the credentials of `Basic`.
+fn password(credentials: &str) -> Option<String> {
+    let decoded = String::from_utf8(BASE64_STANDARD.decode(credentials.trim()).ok()?).ok()?;
+    decoded.split_once(':').map(|(_, password)| password.to_owned())
+}
+
+/// Whether a header value is a secret wherever it appears. The name says so, or it looks like a key: other values, such as
+/// the name of a model, are part of ordinary answers.
+pub(super) fn is_secret(value: &HeaderValue) -> bool {
+    let looks_like_a_key = |text: &str| {
+        text.len() >= 12
+            && !text.contains(char::is_whitespace)
+            && text.contains(|letter: char| letter.is_ascii_digit())
+            && text.contains(|letter: char| letter.is_ascii_alphabetic())
+    };
+    value.is_sensitive() || value.to_str().is_ok_and(looks_like_a_key)
 }
 
 /// The error does not repeat the text, which may be a secret.
@@ -106,7 +130,22 @@ mod tests {
     #[test]
     fn secrets_are_known_without_their_scheme() {
         let [key, proxy, short] = ["Bearer hunter2", "Basic bWU6aHVudGVyMg==", "Basic x"].map(HeaderValue::from_static);
-        assert_eq!(*values([&key, &proxy, &short].into_iter()), ["hunter2", "bWU6aHVudGVyMg=="]);
+        let secrets = values([&key, &proxy, &short].into_iter());
+        assert_eq!(secrets.redact("Bearer hunter2, bWU6aHVudGVyMg=="), "Bearer <redacted>, <redacted>");
+        let basic = HeaderValue::from_static("Basic bWU6c2VjcmV0cGFzcw==");
+        assert_eq!(values([&basic].into_iter()).redact("me:secretpass"), "me:<redacted>");
+    }
+
+    #[test]
+    fn ordinary_header_values_are_no_secrets_in_answers() {
+        for (value, is_one) in
+            [("production", false), ("sk-1234567890ab", true), ("2026-11-16", false), ("a b c d 1 2 3 4", false)]
+        {
+            assert_eq!(is_secret(&HeaderValue::from_static(value)), is_one, "{value}");
+        }
+        let mut named = HeaderValue::from_static("hunter");
+        named.set_sensitive(true);
+        assert!(is_secret(&named));
     }
 
     #[test]

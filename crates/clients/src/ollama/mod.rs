@@ -224,6 +224,10 @@ impl Client for Ollama {
         Some(self.connection.connections())
     }
 
+    fn secrets(&self) -> crate::redact::Secrets {
+        self.connection.secrets().clone()
+    }
+
     async fn close(&self) -> Result<(), ClientError> {
         self.connection.close();
         Ok(())

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::http::message;
 use crate::reading::{Progress, Reader, excerpt};
 use crate::stream::{LONGEST, Lines};
-use crate::{ChunkKind, FailureKind, RequestError, ServerTimes, TokenSource, Transcript, Usage};
+use crate::{AnswerEnd, Chunk, ChunkKind, FailureKind, RequestError, ServerTimes, TokenSource, Transcript, Usage};
 
 /// Reads an answer of Ollama.
 pub(crate) struct OllamaReader {
@@ -108,17 +108,29 @@ fn take_line(line: &[u8], at: Timestamp, transcript: &mut Transcript) -> Result<
     if let Some(error) = line.error {
         return Err(RequestError::new(FailureKind::MidStream, message(&error).unwrap_or_else(|| error.to_string())));
     }
-    let mut push = |kind, text: Option<&str>| transcript.push(at, kind, text.unwrap_or_default());
-    push(ChunkKind::Reasoning, line.thinking.as_deref());
-    push(ChunkKind::Content, line.response.as_deref());
-    if let Some(message) = &line.message {
-        push(ChunkKind::Reasoning, message.thinking.as_deref());
-        push(ChunkKind::Content, message.content.as_deref());
-        for ToolCall { function } in message.tool_calls.iter().flatten() {
-            let before = if transcript.tool_calls.is_empty() { "" } else { "\n" };
-            let call = format!("{before}{}{}", function.name, function.arguments);
-            transcript.push(at, ChunkKind::ToolCall, &call);
+    // A line is one token event, whatever it contains.
+    let mut kind = None;
+    let mut add = |new: ChunkKind, text: Option<&str>| {
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            kind.get_or_insert(new);
+            transcript.append(new, text);
         }
+    };
+    add(ChunkKind::Reasoning, line.thinking.as_deref());
+    add(ChunkKind::Content, line.response.as_deref());
+    if let Some(message) = &line.message {
+        add(ChunkKind::Reasoning, message.thinking.as_deref());
+        add(ChunkKind::Content, message.content.as_deref());
+    }
+    for ToolCall { function } in line.message.iter().flat_map(|message| message.tool_calls.iter().flatten()) {
+        let before = if transcript.tool_calls.is_empty() { "" } else { "\n" };
+        kind.get_or_insert(ChunkKind::ToolCall);
+        transcript.append(ChunkKind::ToolCall, &format!("{before}{}{}", function.name, function.arguments));
+    }
+    match kind {
+        Some(kind) => transcript.push_event(Chunk { at, kind, choice: 0 }),
+        None if !line.done => transcript.push_event(Chunk { at, kind: ChunkKind::Silent, choice: 0 }),
+        None => {}
     }
     if line.done {
         transcript.finish = line.done_reason.or_else(|| Some(String::from("stop")));
@@ -133,6 +145,9 @@ fn take_line(line: &[u8], at: Timestamp, transcript: &mut Transcript) -> Result<
         if let (Some(input), Some(output)) = (line.prompt_eval_count, line.eval_count) {
             transcript.count(Usage { input, output, source: TokenSource::Native });
         }
+        let is_length = transcript.finish.as_deref() == Some("length");
+        let end = kind.is_none().then_some(AnswerEnd { at, choice: 0, is_length });
+        transcript.settle_ends(end.as_slice());
     }
     Ok(line.done)
 }
@@ -164,7 +179,11 @@ mod tests {
         assert_eq!(result, Ok(()));
         assert_eq!((transcript.text.as_str(), transcript.reasoning.as_str()), ("four", "hm"));
         let times: Vec<i64> = transcript.chunks.iter().map(|chunk| chunk.at.nanos_since_epoch()).collect();
-        assert_eq!(times, [1, 2, 3], "each chunk has the time of the read that completed it");
+        assert_eq!(
+            times,
+            [1, 2, 3, 99],
+            "each chunk has the time of the read that completed it; the last is the fourth token"
+        );
         assert_eq!(transcript.usage, Some(Usage { input: 5, output: 4, source: TokenSource::Native }));
         assert_eq!(transcript.server_times.total, Some(Seconds::from_nanos(9000)));
         assert_eq!(transcript.finish.as_deref(), Some("length"));

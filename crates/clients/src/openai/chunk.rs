@@ -43,6 +43,9 @@ pub(super) struct Choice<'a> {
 
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Message<'a> {
+    /// Present in the first chunk of most servers, and in every chunk of some.
+    #[serde(default)]
+    pub(super) role: Option<IgnoredAny>,
     #[serde(borrow, default)]
     pub(super) content: Option<Text<'a>>,
     /// The reasoning, as vLLM, SGLang, llama.cpp and DeepSeek name it.

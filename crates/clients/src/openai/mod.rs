@@ -217,7 +217,16 @@ impl Client for OpenAi {
     }
 
     async fn models(&self) -> Result<Vec<String>, ClientError> {
-        let listed = self.listed().await.map_err(|error| self.connection.unavailable(error))?;
+        let listed = self.listed().await.map_err(|error| match error.kind {
+            FailureKind::HttpStatus(300..=399 | 401 | 403 | 503) => self.connection.unavailable(error),
+            FailureKind::HttpStatus(_) | FailureKind::Malformed => {
+                let hint = hint!("name the model with ", option("model"), "; then the list of models is not needed");
+                let error = self.connection.without_secrets(error);
+                let path = self.connection.base().endpoint("models");
+                ClientError::Unavailable(Message::new(format!("{path}: {}", error.cause)).with_hint(hint))
+            }
+            _ => self.connection.unavailable(error),
+        })?;
         Ok(listed.iter().filter_map(Listed::name).map(str::to_owned).collect())
     }
 
@@ -271,6 +280,10 @@ impl Client for OpenAi {
 
     fn connections(&self) -> Option<Connections> {
         Some(self.connection.connections())
+    }
+
+    fn secrets(&self) -> crate::redact::Secrets {
+        self.connection.secrets().clone()
     }
 
     async fn close(&self) -> Result<(), ClientError> {

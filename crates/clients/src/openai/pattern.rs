@@ -21,11 +21,10 @@ impl Pattern {
     pub(super) fn read<'a>(&self, data: &'a [u8]) -> Option<(ChunkKind, &'a str)> {
         let kind = self.kind?;
         let text = data.strip_prefix(self.before.as_slice())?.strip_suffix(self.after.as_slice())?;
-        // A quote would end the text, a backslash starts an escape, and JSON allows no control characters. With an
-        // empty text, another field may have the content.
-        let is_plain = !text.is_empty() && text.iter().all(|&byte| byte >= b' ' && byte != b'"' && byte != b'\\');
+        // A quote would end the text, a backslash starts an escape, and JSON allows no control characters.
+        let is_plain = text.iter().all(|&byte| byte >= b' ' && byte != b'"' && byte != b'\\');
         let text = if is_plain { std::str::from_utf8(text).ok()? } else { return None };
-        Some((kind, text))
+        Some((if text.is_empty() { ChunkKind::Silent } else { kind }, text))
     }
 
     /// Stores the bytes around the text of a parsed chunk.
@@ -56,7 +55,7 @@ fn only_text<'a>(chunk: &'a Chunk<'a>) -> Option<(ChunkKind, &'a str)> {
         Some(Text(Cow::Owned(_))) => false,
     };
     let mut is_plain = see(ChunkKind::Content, text);
-    for Message { content, reasoning_content, reasoning, refusal, tool_calls } in delta.iter().chain(message) {
+    for Message { content, reasoning_content, reasoning, refusal, tool_calls, .. } in delta.iter().chain(message) {
         is_plain &= tool_calls.is_none()
             && see(ChunkKind::Reasoning, reasoning_content)
             && see(ChunkKind::Reasoning, reasoning)
@@ -84,7 +83,8 @@ mod tests {
         let pattern = learned(&data("four"));
         let read = |text: &str| pattern.read(data(text).as_bytes()).map(|(_, text)| text.to_owned());
         assert_eq!(read(" and two é"), Some(String::from(" and two é")));
-        for other in ["", "\\n", "a\\", "\",\"role\":\"x", "\t"] {
+        assert_eq!(pattern.read(data("").as_bytes()), Some((ChunkKind::Silent, "")), "a token without text");
+        for other in ["\\n", "a\\", "\",\"role\":\"x", "\t"] {
             assert_eq!(read(other), None, "{other:?}");
         }
         let stopped = data("four").replace("null", "\"stop\"");

@@ -7,7 +7,7 @@ use super::pattern::Pattern;
 use crate::http::{error_message, message};
 use crate::reading::{Progress, Reader, excerpt};
 use crate::stream::{Event, EventStream, LONGEST, TooLong};
-use crate::{ChunkKind, FailureKind, RequestError, TokenSource, Transcript, Usage};
+use crate::{AnswerEnd, Chunk as TokenEvent, ChunkKind, FailureKind, RequestError, TokenSource, Transcript, Usage};
 
 /// Reads an answer with or without streaming.
 pub(crate) struct ChatReader {
@@ -32,6 +32,10 @@ struct State {
     finished: u64,
     /// The answer arrived in one piece, so it is complete.
     is_whole: bool,
+    /// Whether the answer has a tool call.
+    has_call: bool,
+    /// The last chunks of the choices, if they have no text.
+    ends: Vec<AnswerEnd>,
     pattern: Pattern,
 }
 
@@ -108,6 +112,7 @@ impl Reader for ChatReader {
             }
         }
         if self.state.has_done || self.state.has_finish() || self.state.is_whole {
+            transcript.settle_ends(&self.state.ends);
             return Ok(());
         }
         Err(RequestError::new(FailureKind::Truncated, "the stream ended without a finish reason and without [DONE]"))
@@ -140,7 +145,8 @@ impl State {
     fn object(&mut self, data: &[u8], at: Timestamp, transcript: &mut Transcript) -> Result<(), RequestError> {
         if let Some((kind, text)) = self.pattern.read(data) {
             self.begun |= 1;
-            transcript.push(at, kind, text);
+            transcript.push_event(TokenEvent { at, kind, choice: 0 });
+            transcript.append(kind, text);
             return Ok(());
         }
         let chunk: Chunk<'_> = serde_json::from_slice(data)
@@ -154,7 +160,7 @@ impl State {
         }
         self.pattern.learn(&chunk, data);
         for choice in chunk.choices.iter().flatten() {
-            self.choice(choice, at, transcript);
+            self.choice(choice, at, transcript)?;
         }
         if let Some(usage) = chunk.usage
             && let (Some(input), Some(output)) = (usage.prompt_tokens, usage.completion_tokens)
@@ -167,43 +173,63 @@ impl State {
         Ok(())
     }
 
-    fn choice(&mut self, choice: &Choice<'_>, at: Timestamp, transcript: &mut Transcript) {
-        let is_answer = choice.index == 0;
-        let mut push = |kind: ChunkKind, text: &Option<Text<'_>>| match text {
-            Some(Text(text)) if is_answer => transcript.push(at, kind, text),
-            Some(Text(text)) if !text.is_empty() => transcript.push_other_choice(at, kind),
-            _ => {}
+    /// Adds the content of a choice: one token event per chunk, with or without text. The first chunk with a role and without
+    /// text is not an event, and of the last chunk it is decided at the end ([`Transcript::settle_ends`]).
+    fn choice(&mut self, choice: &Choice<'_>, at: Timestamp, transcript: &mut Transcript) -> Result<(), RequestError> {
+        let index = choice.index;
+        let mut kind = None;
+        let mut add = |new: ChunkKind, text: &str| {
+            if !text.is_empty() {
+                kind.get_or_insert(new);
+                if index == 0 {
+                    transcript.append(new, text);
+                }
+            }
         };
-        push(ChunkKind::Content, &choice.text);
-        for Message { content, reasoning_content, reasoning, refusal, .. } in choice.delta.iter().chain(&choice.message)
-        {
+        add(ChunkKind::Content, choice.text.as_ref().map_or("", |Text(text)| text));
+        let messages = || choice.delta.iter().chain(&choice.message);
+        for Message { content, reasoning_content, reasoning, refusal, .. } in messages() {
             // Some servers send both fields with the same text.
             let has_content = reasoning_content.as_ref().is_some_and(|Text(text)| !text.is_empty());
-            push(ChunkKind::Reasoning, if has_content { reasoning_content } else { reasoning });
-            push(ChunkKind::Content, content);
-            push(ChunkKind::Content, refusal);
+            for (new, text) in [
+                (ChunkKind::Reasoning, if has_content { reasoning_content } else { reasoning }),
+                (ChunkKind::Content, content),
+                (ChunkKind::Content, refusal),
+            ] {
+                add(new, text.as_ref().map_or("", |Text(text)| text));
+            }
         }
-        let calls = choice.delta.iter().chain(&choice.message).flat_map(|message| message.tool_calls.iter().flatten());
+        let calls = messages().flat_map(|message| message.tool_calls.iter().flatten());
         for function in calls.filter_map(|call| call.function.as_ref()) {
-            let mut piece = String::new();
-            if let Some(name) = function.name.as_ref().map(Word::as_str).filter(|name| !name.is_empty()) {
-                piece = if transcript.tool_calls.is_empty() { name.to_owned() } else { format!("\n{name}") };
-            }
-            piece.push_str(function.arguments.as_ref().map_or("", |Text(text)| text));
-            if is_answer {
-                transcript.push(at, ChunkKind::ToolCall, &piece);
-            } else if !piece.is_empty() {
-                transcript.push_other_choice(at, ChunkKind::ToolCall);
-            }
+            let name = function.name.as_ref().map_or("", Word::as_str);
+            let is_next = index == 0 && !name.is_empty() && self.has_call;
+            self.has_call |= index == 0 && !name.is_empty();
+            let arguments = function.arguments.as_ref().map_or("", |Text(text)| text);
+            add(ChunkKind::ToolCall, &format!("{}{name}{arguments}", if is_next { "\n" } else { "" }));
         }
-        let bit = 1_u64.checked_shl(choice.index).unwrap_or(0);
+        let bit = 1_u64.checked_shl(index).unwrap_or(0);
+        let is_first = self.begun & bit == 0;
         self.begun |= bit;
-        if let Some(reason) = choice.finish_reason.as_ref().map(Word::as_str).filter(|reason| !reason.is_empty()) {
+        let reason = choice.finish_reason.as_ref().map(Word::as_str).filter(|reason| !reason.is_empty());
+        let has_role = messages().any(|message| message.role.is_some());
+        match (kind, reason) {
+            (Some(kind), _) => transcript.push_event(TokenEvent { at, kind, choice: index }),
+            (None, Some(reason)) => {
+                self.ends.push(AnswerEnd { at, choice: index, is_length: reason == "length" });
+            }
+            (None, None) if is_first && has_role => {}
+            (None, None) => transcript.push_event(TokenEvent { at, kind: ChunkKind::Silent, choice: index }),
+        }
+        if let Some(reason) = reason {
+            if reason == "error" {
+                return Err(RequestError::new(FailureKind::MidStream, "the server ended the answer with an error"));
+            }
             self.finished |= bit;
-            if is_answer {
+            if index == 0 {
                 transcript.finish = Some(reason.to_owned());
             }
         }
+        Ok(())
     }
 }
 

@@ -4,6 +4,7 @@
 //! a secret counts as one. The result is for display and records only, not for use in a request.
 
 mod name;
+mod secrets;
 mod url;
 
 use std::borrow::Cow;
@@ -11,6 +12,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 pub use name::is_secret_name;
+pub use secrets::Secrets;
 pub use url::redact_url;
 
 /// The replacement for a secret.

@@ -7,7 +7,7 @@ use ergometer_units::Seconds;
 
 use super::review_results::{ReviewResults, differs};
 use crate::journal::Manifest;
-use ergometer_clients::{FailureKind, Outcome, Usage};
+use ergometer_clients::{ChunkKind, FailureKind, Outcome, TokenSource, Usage};
 use ergometer_runs::Exchange;
 use ergometer_runs::record::{GradeColumn, GrossAndNet, QueryEnergy, Record};
 
@@ -30,6 +30,14 @@ pub(super) struct Tally {
     pub(super) disagreed: u64,
     /// The first disagreement: the count that is used, and the other.
     pub(super) disagreement: Option<(Usage, Usage)>,
+    /// Completed answers with tokens but without text.
+    pub(super) without_text: u64,
+    /// Completed answers with more chunks of text than tokens, and the first of them: its chunks and its tokens.
+    pub(super) undercounted: u64,
+    pub(super) undercounted_example: Option<(u64, u64)>,
+    /// Graded answers that ended at the maximum number of tokens, and those of them that are wrong.
+    pub(super) cut: u64,
+    pub(super) cut_and_wrong: u64,
     pub(super) correct: u64,
     pub(super) graded: u64,
     /// Answers that the grader cannot compare.
@@ -160,7 +168,7 @@ impl Tally {
 
     pub(super) fn record(&mut self, exchange: &Exchange, record: &Record) {
         match &exchange.outcome {
-            Outcome::Completed => self.completed += 1,
+            Outcome::Completed => self.completed(exchange),
             Outcome::Failed { kind, cause } => {
                 *self.failed.entry(*kind).or_default() += 1;
                 self.causes.entry(*kind).or_insert_with(|| cause.clone());
@@ -172,6 +180,10 @@ impl Tally {
         if let Some(correct) = correct {
             self.graded += 1;
             self.correct += u64::from(correct);
+            if exchange.outcome == Outcome::Completed && exchange.transcript.finish.as_deref() == Some("length") {
+                self.cut += 1;
+                self.cut_and_wrong += u64::from(!correct);
+            }
             let subject = self.subjects.entry(record.subject.clone()).or_default();
             *subject = (subject.0 + u64::from(correct), subject.1 + 1);
         }
@@ -221,6 +233,20 @@ impl Tally {
                 self.too_short += u64::from(energy.measured.is_some() && half > gross.joules / 2.0);
             }
             None => self.without_energy += 1,
+        }
+    }
+
+    /// Counts a completed answer, and checks its tokens against its chunks. A chunk with text has at least one token.
+    fn completed(&mut self, exchange: &Exchange) {
+        self.completed += 1;
+        let transcript = &exchange.transcript;
+        let Some(usage) = transcript.usage else { return };
+        self.without_text += u64::from(usage.output > 0 && !transcript.has_text());
+        let chunks = transcript.chunks.iter().filter(|chunk| chunk.kind != ChunkKind::Silent).count() as u64;
+        // The counts of a tokenizer are those of the text, which may join the tokens of several chunks.
+        if usage.output < chunks && usage.source < TokenSource::Tokenize {
+            self.undercounted += 1;
+            self.undercounted_example.get_or_insert((chunks, usage.output));
         }
     }
 

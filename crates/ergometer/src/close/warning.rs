@@ -86,6 +86,27 @@ pub enum Warning {
         /// The other source and its count.
         other: (&'static str, u64),
     },
+    /// Answers have tokens but no text.
+    WithoutText {
+        /// How many.
+        count: u64,
+    },
+    /// The server counted fewer tokens than it sent chunks with text.
+    Undercounted {
+        /// How many answers.
+        count: u64,
+        /// The chunks of the first of them.
+        chunks: u64,
+        /// Its tokens.
+        tokens: u64,
+    },
+    /// Graded answers ended at the maximum number of tokens, and some of them are wrong.
+    CutAnswers {
+        /// The answers that ended there.
+        count: u64,
+        /// Those that are wrong.
+        wrong: u64,
+    },
     /// The tokens of some answers are unknown.
     Uncounted {
         /// How many.
@@ -226,6 +247,15 @@ impl Diagnostic for Warning {
                 option("tokenizer"),
                 " is the model's, and whether the server leaves tokens out of its answers"
             ),
+            Self::WithoutText { .. } => {
+                hint!("the model generated only special tokens; check the chat template and ", flag("ignore-eos"))
+            }
+            Self::Undercounted { .. } => hint!(
+                "figures per token use the counts of the server and are too high; ",
+                option("tokenizer").value("PATH"),
+                " counts the tokens on this machine too"
+            ),
+            Self::CutAnswers { .. } => hint!("raise ", option("max-tokens"), " so that answers are not cut off"),
             Self::Uncounted { .. } => hint!(
                 "count them with ",
                 option("tokenizer").value("PATH"),
@@ -312,6 +342,21 @@ impl fmt::Display for Warning {
                 "two token counts disagree on {count} of {of} answers; for the first of them, {} counts {} and {} counts {}",
                 taken.0, taken.1, other.0, other.1
             ),
+            Self::WithoutText { count } => {
+                write!(f, "{} tokens but no text", plural(*count, "completed answer has", "completed answers have"))
+            }
+            Self::Undercounted { count, chunks, tokens } => write!(
+                f,
+                "the server counted fewer tokens than it sent chunks with text in {}: the first has {tokens} tokens in \
+                 {chunks} chunks",
+                plural(*count, "answer", "answers")
+            ),
+            Self::CutAnswers { count, wrong } => write!(
+                f,
+                "{} at the maximum number of tokens, and {wrong} of them {} wrong",
+                plural(*count, "graded answer ended", "graded answers ended"),
+                if *wrong == 1 { "is" } else { "are" }
+            ),
             Self::Uncounted { count } => {
                 let answers = plural(*count, "answer", "answers");
                 write!(f, "the tokens of {answers} are unknown: the server sent no usage")
@@ -382,6 +427,33 @@ pub(super) struct LoadObservations {
     pub(super) duration_s: Option<f64>,
 }
 
+/// Warnings about the tokens of answers.
+fn token_warnings(tally: &Tally) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if let Some((taken, other)) = tally.disagreement {
+        warnings.push(Warning::TokenCounts {
+            count: tally.disagreed,
+            of: tally.counted_twice,
+            taken: (taken.source.name(), taken.output),
+            other: (other.source.name(), other.output),
+        });
+    }
+    if tally.without_text > 0 {
+        warnings.push(Warning::WithoutText { count: tally.without_text });
+    }
+    if let Some((chunks, tokens)) = tally.undercounted_example {
+        warnings.push(Warning::Undercounted { count: tally.undercounted, chunks, tokens });
+    }
+    if tally.cut_and_wrong > 0 {
+        warnings.push(Warning::CutAnswers { count: tally.cut, wrong: tally.cut_and_wrong });
+    }
+    let uncounted = tally.completed.saturating_sub(tally.counted_completed);
+    if uncounted > 0 {
+        warnings.push(Warning::Uncounted { count: uncounted });
+    }
+    warnings
+}
+
 /// All warnings about a run, the most important first.
 pub(super) fn warnings(
     end: &RunEnd,
@@ -400,18 +472,7 @@ pub(super) fn warnings(
         let (measured, modelled) = tally.retried_joules;
         warnings.push(Warning::Retried { count: retried, joules: if measured > 0.0 { measured } else { modelled } });
     }
-    if let Some((taken, other)) = tally.disagreement {
-        warnings.push(Warning::TokenCounts {
-            count: tally.disagreed,
-            of: tally.counted_twice,
-            taken: (taken.source.name(), taken.output),
-            other: (other.source.name(), other.output),
-        });
-    }
-    let uncounted = tally.completed.saturating_sub(tally.counted_completed);
-    if uncounted > 0 {
-        warnings.push(Warning::Uncounted { count: uncounted });
-    }
+    warnings.extend(token_warnings(tally));
     if let Some((path, cause)) = tally.unused_tokenizer.clone() {
         warnings.push(Warning::Tokenizer { path, cause });
     }
@@ -431,7 +492,8 @@ pub(super) fn warnings(
             Some(Closing::Unwritable) => "its files could not be written",
             Some(Closing::Failed) => "ergo failed",
             Some(Closing::Unreadable) => "the dataset could not be read",
-            Some(Closing::Finished | Closing::Duration) | None => "it was killed",
+            Some(Closing::Finished | Closing::Duration) => "some queries have no record",
+            None => "it was killed",
         };
         warnings.push(Warning::Unfinished { folder: end.folder.to_path_buf(), why });
     }

@@ -5,9 +5,15 @@ use std::borrow::Cow;
 use ergometer_units::{Seconds, Timestamp, Window};
 use serde::{Deserialize, Serialize};
 
-use ergometer_clients::{Chunk, ChunkKind, ConnectionUse, Outcome, Protocol, ServerTimes, Transcript, Usage};
+use ergometer_clients::redact::Secrets;
+use ergometer_clients::{
+    Chunk, ChunkKind, ConnectionUse, FailureKind, Outcome, Protocol, ServerTimes, Transcript, Usage,
+};
 use ergometer_datasets::Query;
 use ergometer_runs::{Closing, Exchange, SenderFacts};
+
+/// The longest line of an events file, with its newline. The longest answers have a few megabytes.
+pub(super) const LONGEST_LINE: u64 = 256 << 20;
 
 /// A line of the events file.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,9 +87,12 @@ struct WireExchange<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     line: Option<WireLine>,
     chunk_gaps_ns: Vec<i64>,
-    /// A letter for each chunk, `c`, `r` or `t`; absent if all are content.
+    /// A letter for each chunk, `c`, `r`, `t` or `s`; absent if all are content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chunk_kinds: Option<String>,
+    /// The choice of each chunk; absent if all belong to the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    chunk_choices: Option<Vec<u32>>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_whole: bool,
     text: Cow<'a, str>,
@@ -120,8 +129,22 @@ impl Entry {
         line
     }
 
+    /// Appends the line. In place of a line that is longer than `limit`, which the reader would not take, it appends the
+    /// request as failed and without its texts, with the reason.
+    pub(super) fn write_line_within(&self, limit: u64, lines: &mut Vec<u8>) {
+        let start = lines.len();
+        self.write_line(lines);
+        let length = (lines.len() - start) as u64;
+        if let Self::Ended(exchange) = self
+            && length > limit
+        {
+            lines.truncate(start);
+            Self::Ended(Box::new(without_texts(exchange, length, limit))).write_line(lines);
+        }
+    }
+
     /// Appends the line.
-    pub(super) fn write_line(&self, lines: &mut Vec<u8>) {
+    fn write_line(&self, lines: &mut Vec<u8>) {
         let wire = match self {
             Self::Session(start) => Wire::Session(*start),
             Self::Idle(when, window) => Wire::Idle {
@@ -145,6 +168,22 @@ impl Entry {
         }
     }
 
+    /// Redacts all text that came from a server.
+    pub(super) fn redact(&mut self, secrets: &Secrets) {
+        if secrets.is_empty() {
+            return;
+        }
+        if let Self::Ended(exchange) = self {
+            let Transcript { text, reasoning, tool_calls, finish, .. } = &mut exchange.transcript;
+            let cause = match &mut exchange.outcome {
+                Outcome::Failed { cause, .. } => Some(cause),
+                Outcome::Completed | Outcome::Cancelled | Outcome::Lost => None,
+            };
+            let texts = [text, reasoning, tool_calls].into_iter().chain(finish.as_mut()).chain(cause);
+            texts.for_each(|text| secrets.redact_in(text));
+        }
+    }
+
     /// Decodes a line.
     pub fn from_line(line: &[u8]) -> Result<Self, serde_json::Error> {
         let window = |start_ns, end_ns| {
@@ -159,6 +198,36 @@ impl Entry {
             Wire::Sender(facts) => Self::Sender(Box::new(facts.into_owned())),
             Wire::Closed(closing) => Self::Closed(closing),
         })
+    }
+}
+
+/// The exchange as a failure without its texts and chunks.
+fn without_texts(exchange: &Exchange, length: u64, limit: u64) -> Exchange {
+    let Exchange { query, transcript, .. } = exchange;
+    let cause = format!(
+        "the request and its answer take {length} bytes in the journal, and a line may have {limit} bytes at most; their \
+         texts were not kept"
+    );
+    Exchange {
+        query: Query {
+            index: query.index,
+            output_tokens: query.output_tokens,
+            arrival_s: query.arrival_s,
+            turn: query.turn,
+            ..Query::default()
+        },
+        transcript: Transcript {
+            first_byte: transcript.first_byte,
+            connection_use: transcript.connection_use,
+            usage: transcript.usage,
+            also_counted: transcript.also_counted,
+            server_times: transcript.server_times,
+            processor_time: transcript.processor_time,
+            ..Transcript::default()
+        },
+        outcome: Outcome::Failed { kind: FailureKind::TooLarge, cause },
+        is_retried: false,
+        ..*exchange
     }
 }
 
@@ -198,6 +267,7 @@ impl<'a> From<&'a Exchange> for WireExchange<'a> {
         });
         let chunk_gaps_ns = gaps.collect();
         let has_others = transcript.chunks.iter().any(|chunk| chunk.kind != ChunkKind::Content);
+        let has_choices = transcript.chunks.iter().any(|chunk| chunk.choice != 0);
         let ServerTimes { load, prompt, output, total } = transcript.server_times;
         let server_times_ns = [load, prompt, output, total].map(|time| time.map(Seconds::as_nanos));
         Self {
@@ -212,6 +282,7 @@ impl<'a> From<&'a Exchange> for WireExchange<'a> {
             line: transcript.connection_use.map(WireLine::from),
             chunk_gaps_ns,
             chunk_kinds: has_others.then(|| transcript.chunks.iter().map(|chunk| chunk.kind.letter()).collect()),
+            chunk_choices: has_choices.then(|| transcript.chunks.iter().map(|chunk| chunk.choice).collect()),
             is_whole: transcript.is_whole,
             text: Cow::Borrowed(&transcript.text),
             reasoning: Cow::Borrowed(&transcript.reasoning),
@@ -231,10 +302,11 @@ impl From<WireExchange<'_>> for Exchange {
     fn from(wire: WireExchange<'_>) -> Self {
         let mut now = wire.sent_ns;
         let kinds = wire.chunk_kinds.unwrap_or_default().into_bytes();
+        let choices = wire.chunk_choices.unwrap_or_default();
         let chunks = wire.chunk_gaps_ns.iter().enumerate().map(|(place, gap)| {
             now = now.saturating_add(*gap);
             let kind = kinds.get(place).map_or(ChunkKind::Content, |letter| ChunkKind::from_letter(*letter));
-            Chunk { at: at(now), kind }
+            Chunk { at: at(now), kind, choice: choices.get(place).copied().unwrap_or(0) }
         });
         let [load, prompt, output, total] =
             wire.server_times_ns.unwrap_or_default().map(|time| time.map(Seconds::from_nanos));
@@ -273,7 +345,7 @@ impl From<WireExchange<'_>> for Exchange {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use ergometer_clients::{FailureKind, TokenSource};
+    use ergometer_clients::TokenSource;
 
     /// A request that took 30 ms and has chunks of each kind.
     pub(crate) fn exchange(request: u64, sent_ns: i64) -> Exchange {
@@ -282,6 +354,7 @@ pub(crate) mod tests {
         transcript.push(at(sent_ns + 20_000_000), ChunkKind::Content, "4é");
         transcript.usage = Some(Usage { input: 7, output: 2, source: TokenSource::Model });
         transcript.push(at(sent_ns + 25_000_000), ChunkKind::ToolCall, "f({})");
+        transcript.push_event(Chunk { at: at(sent_ns + 25_000_000), kind: ChunkKind::Silent, choice: 1 });
         transcript.also_counted = Some(Usage { input: 7, output: 3, source: TokenSource::Native });
         transcript.server_times.prompt = Some(Seconds::from_nanos(9_000_000));
         transcript.finish = Some(String::from("stop"));
@@ -311,6 +384,27 @@ pub(crate) mod tests {
             assert_eq!(line.waited, waited, "{text}");
             assert_eq!(serde_json::to_string(&WireLine::from(line)).unwrap(), text);
         }
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_becomes_a_failure_that_fits() {
+        let mut long = exchange(4, 1_000_000);
+        long.query.problem = "x".repeat(5000);
+        long.query.metadata.insert(String::from("more"), "y".repeat(5000).into());
+        long.transcript.text = "z".repeat(5000);
+        let entry = Entry::Ended(Box::new(long.clone()));
+        let mut lines = b"before\n".to_vec();
+        entry.write_line_within(4096, &mut lines);
+        let line = lines.strip_prefix(b"before\n").unwrap();
+        assert!(line.len() < 1000);
+        let Ok(Entry::Ended(found)) = Entry::from_line(line) else { panic!("{}", String::from_utf8_lossy(line)) };
+        assert_eq!((found.request, found.query.index, found.sent, found.end), (4, 4, long.sent, long.end));
+        assert_eq!(found.transcript.usage, long.transcript.usage);
+        let Outcome::Failed { kind: FailureKind::TooLarge, cause } = &found.outcome else { panic!("{found:?}") };
+        assert!(cause.contains("a line may have 4096 bytes at most"), "{cause}");
+        lines.clear();
+        entry.write_line_within(1 << 20, &mut lines);
+        assert_eq!(Entry::from_line(&lines).unwrap(), entry);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! The paths of a journal's files, and the lock on its run folder.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
+
+use ergometer_clients::redact::Secrets;
 
 use super::{JournalError, JournalWriter, Manifest, ReviewJournal, SessionEvents};
 
@@ -15,6 +17,16 @@ pub struct JournalFolder {
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
+}
+
+/// Options to open a file for writing, which fail for a symbolic link.
+pub(super) fn not_through_links(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+    }
+    options
 }
 
 impl JournalFolder {
@@ -45,10 +57,16 @@ impl JournalFolder {
         Manifest::read(&self.manifest_path())
     }
 
-    /// Locks the run folder.
+    /// Locks the run folder. A journal that is a symbolic link is refused: a run folder may come from someone else, and
+    /// resuming it would write elsewhere.
     pub fn lock(&self) -> Result<Lock, JournalError> {
-        let path = self.folder().join("lock");
-        let file = File::options().create(true).truncate(false).write(true).open(&path);
+        let folder = self.folder();
+        if fs::symlink_metadata(&folder).is_ok_and(|found| found.is_symlink()) {
+            let cause = std::io::Error::other("it is a symbolic link, and journals are not written through links");
+            return Err(JournalError::Io { action: "open", path: folder, cause });
+        }
+        let path = folder.join("lock");
+        let file = not_through_links(File::options().create(true).truncate(false).write(true)).open(&path);
         let file = file.map_err(JournalError::io("open", &path))?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => Err(JournalError::InUse { path: self.run.clone() }),
@@ -74,8 +92,8 @@ impl JournalFolder {
     }
 
     /// Creates the events file of a session.
-    pub fn start_events(&self, session: u32) -> Result<JournalWriter, JournalError> {
-        JournalWriter::create(&self.events_path(session))
+    pub fn start_events(&self, session: u32, secrets: Secrets) -> Result<JournalWriter, JournalError> {
+        JournalWriter::create(&self.events_path(session), secrets)
     }
 
     /// Reads `after.jsonl`.
@@ -101,5 +119,38 @@ impl JournalFolder {
 
     fn manifest_path(&self) -> PathBuf {
         self.folder().join("run.json")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn nothing_is_written_through_links() {
+        use std::os::unix::fs::symlink;
+        let (run, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let theirs = elsewhere.path().join("theirs.txt");
+        fs::write(&theirs, "years of work").unwrap();
+        let journal = JournalFolder::of_run(run.path());
+        symlink(elsewhere.path(), journal.folder()).unwrap();
+        let error = journal.lock().unwrap_err();
+        assert!(error.to_string().contains("symbolic link"), "{error}");
+        fs::remove_file(journal.folder()).unwrap();
+        fs::create_dir(journal.folder()).unwrap();
+        for name in ["lock", "after.jsonl", "session-0.events.jsonl"] {
+            symlink(&theirs, journal.folder().join(name)).unwrap();
+        }
+        assert!(journal.lock().is_err());
+        assert!(journal.start_events(0, Secrets::default()).is_err());
+        let count = super::super::TokenCount {
+            request: 0,
+            session: 0,
+            usage: ergometer_clients::Usage { input: 1, output: 1, source: ergometer_clients::TokenSource::Usage },
+        };
+        let mut writer = journal.review_journal().unwrap().writer(Secrets::default());
+        assert!(writer.write(&super::super::ReviewEntry::Counted(count)).is_err());
+        assert_eq!(fs::read_to_string(&theirs).unwrap(), "years of work");
     }
 }

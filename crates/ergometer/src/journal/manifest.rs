@@ -2,7 +2,6 @@
 //! first reading.
 
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 
 use ergometer_telemetry::SystemInfo;
@@ -14,6 +13,7 @@ use ergometer_datasets::Columns;
 use ergometer_datasets::fingerprint::sha256;
 use ergometer_runs::config::RunConfig;
 use ergometer_runs::record::GpuColumn;
+use ergometer_runs::store::{StoreError, write_file};
 
 /// The version of the journal.
 const VERSION: u32 = 1;
@@ -81,12 +81,10 @@ impl Manifest {
     pub(super) fn write(&self, path: &Path) -> Result<(), JournalError> {
         let mut text = serde_json::to_vec_pretty(self).unwrap_or_default();
         text.push(b'\n');
-        let beside = path.with_extension("json.new");
-        let written = fs::File::create(&beside).and_then(|mut file| {
-            file.write_all(&text)?;
-            file.sync_data()
-        });
-        written.and_then(|()| fs::rename(&beside, path)).map_err(JournalError::io("write", path))
+        write_file(path, &text).map_err(|error| match error {
+            StoreError::File { action, path, cause } => JournalError::Io { action, path, cause },
+            other => JournalError::Damaged { path: path.to_path_buf(), what: other.to_string() },
+        })
     }
 
     /// Reads the file and checks its version and hash.

@@ -8,6 +8,7 @@
 mod entry;
 mod error;
 mod folder;
+mod lines;
 mod manifest;
 mod order;
 mod reader;

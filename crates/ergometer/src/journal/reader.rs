@@ -2,17 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use ergometer_units::{Timestamp, Window};
 
+use super::entry::LONGEST_LINE;
+use super::lines::{Line, next_line};
 use super::{Entry, IdleKind, JournalError, SessionStart};
 use ergometer_clients::Outcome;
 use ergometer_runs::{Closing, Exchange, Fate, SenderFacts};
-
-/// The longest line that is read. The longest answers have a few megabytes.
-const LONGEST_LINE: u64 = 256 << 20;
 
 /// The events of one session, without the texts.
 #[derive(Debug, Default)]
@@ -37,7 +36,7 @@ pub struct SessionEvents {
     pub whole_bytes: u64,
     /// Whether the last line is incomplete.
     pub is_cut: bool,
-    /// Lines that could not be parsed.
+    /// Lines that could not be parsed, or that are too long.
     pub damaged_lines: u64,
 }
 
@@ -90,16 +89,20 @@ impl SessionEvents {
         let mut sent = BTreeMap::new();
         let mut line = Vec::new();
         loop {
-            line.clear();
-            let taken = reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line);
-            let length = taken.map_err(JournalError::io("read", path))? as u64;
-            if length == 0 {
-                break;
-            }
-            if line.last() != Some(&b'\n') {
-                events.is_cut = true;
-                break;
-            }
+            let next = next_line(&mut reader, LONGEST_LINE, &mut line).map_err(JournalError::io("read", path))?;
+            let length = match next {
+                Line::Whole(length) => length,
+                Line::TooLong(length) => {
+                    events.damaged_lines += 1;
+                    events.whole_bytes += length;
+                    continue;
+                }
+                Line::Cut => {
+                    events.is_cut = true;
+                    break;
+                }
+                Line::End => break,
+            };
             match Entry::from_line(&line) {
                 Ok(entry) => {
                     if let Entry::Ended(exchange) = &entry {

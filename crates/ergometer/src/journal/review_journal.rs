@@ -6,17 +6,24 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::JournalError;
+use super::folder::not_through_links;
+use super::lines::{Line, next_line};
 use ergometer_clients::Usage;
+use ergometer_clients::redact::Secrets;
 use ergometer_runs::Exchange;
 
-/// The longest line that is read. A judge's reply has a few thousand characters.
+/// The longest line that is read.
 const LONGEST_LINE: u64 = 64 << 20;
+
+/// The longest reply that is written, in bytes. A judge's reply has a few thousand characters. In JSON a byte takes at most
+/// six, so the line is never longer than [`LONGEST_LINE`].
+const LONGEST_REPLY: usize = 8 << 20;
 
 /// A line of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,12 +101,16 @@ impl ReviewJournal {
         let mut reader = BufReader::with_capacity(1 << 16, file);
         let mut line = Vec::new();
         loop {
-            line.clear();
-            let taken = reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line);
-            let length = taken.map_err(JournalError::io("read", path))? as u64;
-            if line.last() != Some(&b'\n') {
-                return Ok(after);
-            }
+            let next = next_line(&mut reader, LONGEST_LINE, &mut line).map_err(JournalError::io("read", path))?;
+            let length = match next {
+                Line::Whole(length) => length,
+                Line::TooLong(length) => {
+                    after.damaged_lines += 1;
+                    after.whole_bytes += length;
+                    continue;
+                }
+                Line::Cut | Line::End => return Ok(after),
+            };
             match serde_json::from_slice(&line) {
                 Ok(entry) => after.take(&entry, length),
                 Err(_) => after.damaged_lines += 1,
@@ -170,8 +181,8 @@ impl ReviewJournal {
 
     /// Returns a writer that opens or creates the file on its first write.
     #[must_use]
-    pub fn writer(&self) -> ReviewJournalWriter {
-        ReviewJournalWriter { file: None, path: self.path.clone(), whole: self.whole_bytes }
+    pub fn writer(&self, secrets: Secrets) -> ReviewJournalWriter {
+        ReviewJournalWriter { file: None, path: self.path.clone(), whole: self.whole_bytes, secrets }
     }
 }
 
@@ -182,13 +193,24 @@ pub struct ReviewJournalWriter {
     path: PathBuf,
     /// The length of the file up to its last complete line.
     whole: u64,
+    /// Values that must not be written.
+    secrets: Secrets,
 }
 
 impl ReviewJournalWriter {
-    /// Appends a line.
+    /// Appends a line. Secrets in a reply are redacted, and a reply that is too long is cut.
     pub fn write(&mut self, entry: &ReviewEntry) -> Result<(), JournalError> {
+        let mut entry = entry.clone();
+        if let ReviewEntry::Judged(Judgement { reply, .. }) = &mut entry {
+            self.secrets.redact_in(reply);
+            if reply.len() > LONGEST_REPLY {
+                let end = (0..=LONGEST_REPLY).rev().find(|&end| reply.is_char_boundary(end)).unwrap_or(0);
+                reply.truncate(end);
+                reply.push_str(" [cut]");
+            }
+        }
         // These types always serialize.
-        let mut line = serde_json::to_vec(entry).unwrap_or_default();
+        let mut line = serde_json::to_vec(&entry).unwrap_or_default();
         line.push(b'\n');
         let file = match &mut self.file {
             Some(file) => file,
@@ -209,7 +231,8 @@ impl ReviewJournalWriter {
 }
 
 fn open(path: &Path, whole: u64) -> Result<File, JournalError> {
-    let file = OpenOptions::new().append(true).create(true).open(path).map_err(JournalError::io("open", path))?;
+    let file = not_through_links(OpenOptions::new().append(true).create(true)).open(path);
+    let file = file.map_err(JournalError::io("open", path))?;
     // An incomplete last line would make the next line unreadable.
     file.set_len(whole).map_err(JournalError::io("write", path))?;
     Ok(file)
@@ -264,6 +287,21 @@ mod tests {
     }
 
     #[test]
+    fn a_reply_that_is_too_long_is_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("after.jsonl");
+        let mut writer = ReviewJournal::read(&path).unwrap().writer(Secrets::default());
+        // Each of these characters takes six bytes in JSON.
+        writer.write(&judged(0, &"\u{1}".repeat(LONGEST_REPLY + 1))).unwrap();
+        writer.write(&judged(1, "short")).unwrap();
+        writer.finish().unwrap();
+        let known = known(&path, 2);
+        let long = known[0].1.as_ref().unwrap();
+        assert!(long.len() == LONGEST_REPLY + 6 && long.ends_with(" [cut]"));
+        assert_eq!(known[1].1.as_deref(), Some("short"));
+    }
+
+    #[test]
     fn the_lines_are_small_and_typed() {
         let text = |entry| serde_json::to_string(&entry).unwrap();
         let usage = r#"{"input":7,"output":3,"source":"tokenize"}"#;
@@ -295,7 +333,7 @@ mod tests {
             prop_assert_eq!(known(&path, count), expected);
             prop_assert_eq!(ReviewJournal::read(&path).unwrap().damaged_lines, 0);
 
-            let mut writer = ReviewJournal::read(&path).unwrap().writer();
+            let mut writer = ReviewJournal::read(&path).unwrap().writer(Secrets::default());
             for entry in &entries[whole..] {
                 writer.write(entry).unwrap();
             }

@@ -13,8 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use ergometer_clients::redact::Secrets;
 use tokio::sync::oneshot;
 
+use super::entry::LONGEST_LINE;
 use super::{Entry, JournalError};
 
 /// An entry to write, and a channel to acknowledge it.
@@ -46,17 +48,23 @@ const MOST_WAITING: usize = 4096;
 
 impl JournalWriter {
     /// Creates a file, which must not exist.
-    pub fn create(path: &Path) -> Result<Self, JournalError> {
+    pub fn create(path: &Path, secrets: Secrets) -> Result<Self, JournalError> {
         let file = OpenOptions::new().append(true).create_new(true).open(path);
-        Ok(Self::start(file.map_err(JournalError::io("create", path))?, path))
+        Ok(Self::start(file.map_err(JournalError::io("create", path))?, path, secrets))
     }
 
-    fn start(file: File, path: &Path) -> Self {
+    fn start(file: File, path: &Path, secrets: Secrets) -> Self {
         let (sender, receiver) = mpsc::channel();
         let (failure, waiting) = (Arc::default(), Arc::default());
         let (path, shared) = (path.to_path_buf(), Arc::clone(&failure));
-        let writer =
-            WriterThread { file, path: path.clone(), whole: 0, failure: shared, waiting: Arc::clone(&waiting) };
+        let writer = WriterThread {
+            file,
+            path: path.clone(),
+            whole: 0,
+            failure: shared,
+            waiting: Arc::clone(&waiting),
+            secrets,
+        };
         let builder = std::thread::Builder::new().name(String::from("ergo-journal"));
         let thread = builder.spawn(move || writer.run(&receiver)).ok();
         Self { sender: Some(sender), thread, failure, waiting, path }
@@ -121,6 +129,8 @@ struct WriterThread {
     whole: u64,
     failure: Arc<Mutex<Option<JournalError>>>,
     waiting: Arc<AtomicUsize>,
+    /// Values that must not be written.
+    secrets: Secrets,
 }
 
 impl WriterThread {
@@ -132,8 +142,9 @@ impl WriterThread {
             }
             let mut taken = 0;
             let mut next = Some(first);
-            while let Some(message) = next {
-                message.entry.write_line(&mut lines);
+            while let Some(mut message) = next {
+                message.entry.redact(&self.secrets);
+                message.entry.write_line_within(LONGEST_LINE, &mut lines);
                 waiting.extend(message.written);
                 taken += 1;
                 next = if lines.len() < LARGEST_WRITE { receiver.try_recv().ok() } else { None };
@@ -180,7 +191,7 @@ mod tests {
     async fn acknowledged_entries_are_in_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.jsonl");
-        let writer = JournalWriter::create(&path).unwrap();
+        let writer = JournalWriter::create(&path, Secrets::default()).unwrap();
         for request in 0..100 {
             writer.append(Entry::Sent { request, index: request, sent: exchange(0, 5).sent });
             writer.write(Entry::Ended(Box::new(exchange(request, 1000)))).await.unwrap();
@@ -190,14 +201,15 @@ mod tests {
         writer.append(Entry::Closed(Closing::Finished));
         writer.finish().unwrap();
         assert_eq!(SessionEvents::read(&path).unwrap().closed, Some(Closing::Finished));
-        assert!(JournalWriter::create(&path).is_err(), "an existing journal is never overwritten");
+        assert!(JournalWriter::create(&path, Secrets::default()).is_err(), "an existing journal is never overwritten");
     }
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn a_full_disk_is_reported() {
         let path = Path::new("/dev/full");
-        let writer = JournalWriter::start(OpenOptions::new().append(true).open(path).unwrap(), path);
+        let writer =
+            JournalWriter::start(OpenOptions::new().append(true).open(path).unwrap(), path, Secrets::default());
         let error = writer.write(Entry::Closed(Closing::Finished)).await.unwrap_err();
         assert!(error.is_disk_full() && error.to_string().contains("the disk is full"), "{error}");
         assert!(writer.write(Entry::Closed(Closing::Finished)).await.unwrap_err().is_disk_full(), "reported again");
@@ -209,7 +221,7 @@ mod tests {
     async fn queued_entries_are_in_the_file_in_order() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.jsonl");
-        let writer = JournalWriter::create(&path).unwrap();
+        let writer = JournalWriter::create(&path, Secrets::default()).unwrap();
         for request in 0..10_000 {
             writer.queue(Entry::Ended(Box::new(exchange(request, 1000)))).await.unwrap();
         }
@@ -217,5 +229,23 @@ mod tests {
         let mut numbers = Vec::new();
         SessionEvents::read_with(&path, |exchange| numbers.push(exchange.request)).unwrap();
         assert!(numbers.into_iter().eq(0..10_000));
+    }
+
+    #[tokio::test]
+    async fn secrets_in_answers_are_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        let writer = JournalWriter::create(&path, Secrets::new(["sk-\"secret\""])).unwrap();
+        let mut echoed = exchange(0, 1000);
+        let echo = String::from("your key: sk-\"secret\", SK-\"SECRET\", sk-%22secret%22");
+        let transcript = &mut echoed.transcript;
+        (transcript.text, transcript.reasoning, transcript.tool_calls) = (echo.clone(), echo.clone(), echo.clone());
+        transcript.finish = Some(echo.clone());
+        echoed.outcome =
+            ergometer_clients::Outcome::Failed { kind: ergometer_clients::FailureKind::MidStream, cause: echo };
+        writer.write(Entry::Ended(Box::new(echoed))).await.unwrap();
+        writer.finish().unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(!text.to_lowercase().contains("secret") && text.contains("your key: <redacted>"), "{text}");
     }
 }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::prompt::{SYSTEM, question};
 use super::verdict::{Verdict, verdict};
 use crate::journal::Judgement;
+use ergometer_clients::redact::Secrets;
 use ergometer_clients::{Client, ClientError, ClientSpec, Request, RequestError, RequestOptions, Transcript};
 use ergometer_runs::Exchange;
 use ergometer_runs::config::{JudgeSpec, Retries};
@@ -133,6 +134,11 @@ impl Judge {
             reply.truncate(end);
         }
         Judgement { request: exchange.request, session: exchange.session, judge: self.model.clone(), correct, reply }
+    }
+
+    /// Values that must not appear in any file.
+    pub(super) fn secrets(&self) -> Secrets {
+        self.client.secrets()
     }
 
     /// Closes its client.

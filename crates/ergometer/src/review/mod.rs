@@ -110,10 +110,12 @@ impl Review {
         if uncounted.is_empty() && unjudged.is_empty() {
             return Ok(ReviewOutcome::Done);
         }
+        let judge = self.judge.as_ref().map(Judge::secrets).unwrap_or_default();
+        let secrets = self.client.secrets().and(&judge);
         let mut running = RunningReview {
             review: &self,
             exchanges: Exchanges::new(&self.journal, numbers),
-            writer: after.writer(),
+            writer: after.writer(secrets),
             report,
         };
         let counted = running.count(&uncounted).await?;

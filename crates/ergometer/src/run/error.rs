@@ -42,6 +42,12 @@ pub enum RunError {
     /// A bug in ergo or a lack of resources: a task panicked, or a thread could not be started.
     #[error("{0}")]
     Internal(Message),
+    /// The server does not answer any more.
+    #[error("the server did not answer {cause}")]
+    ServerGone {
+        /// Since when, and the last error.
+        cause: String,
+    },
     /// The run folder already exists.
     #[error("{} exists", path.display())]
     Exists {
@@ -85,6 +91,13 @@ impl Diagnostic for RunError {
             Self::Config(message) | Self::Internal(message) | Self::NotResumable { why: message, .. } => {
                 message.hint.clone()
             }
+            Self::ServerGone { .. } => Some(hint!(
+                "check that the server runs and speaks the protocol of ",
+                option("http"),
+                "; then resume the run with ",
+                option("resume"),
+                ", if it has a folder"
+            )),
             Self::Exists { path } => Some(hint!(
                 option("overwrite"),
                 " replaces it, ",
@@ -122,6 +135,7 @@ impl RunError {
         match self {
             Self::Dataset(_) => Closing::Unreadable,
             Self::Internal(_) => Closing::Failed,
+            Self::ServerGone { .. } => Closing::TooManyFailures,
             _ => Closing::Unwritable,
         }
     }

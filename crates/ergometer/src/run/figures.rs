@@ -32,9 +32,7 @@ impl Figures {
             ttft.saturating_record(micros(first - exchange.sent));
         }
         if let Some(itl) = &mut self.itl {
-            for pair in transcript.chunks.windows(2) {
-                itl.saturating_record(micros(pair[1].at - pair[0].at));
-            }
+            transcript.gaps_ns().for_each(|nanos| itl.saturating_record(nanos / 1000));
         }
     }
 

@@ -56,6 +56,9 @@ impl RunFolder {
         let (Target::New(path) | Target::Replace(path) | Target::Resume(path)) = target;
         let _turn = turn(path)?;
         recover(path)?;
+        if !matches!(target, Target::Resume(_)) && is_unstarted(path) {
+            remove(path)?;
+        }
         match target {
             Target::New(path) => {
                 create_new(path)?;
@@ -162,6 +165,27 @@ fn is_run(path: &Path) -> bool {
     path.join("summary.json").is_file() || JournalFolder::of_run(path).exists() || is_empty()
 }
 
+/// Whether a folder is what a run leaves that was killed before its journal had a manifest: an empty folder, or a journal
+/// with nothing but its lock and temporary files. It holds nothing to keep, so a new run may take its name.
+#[must_use]
+pub fn is_unstarted(path: &Path) -> bool {
+    let names = |folder: &Path| -> Option<Vec<String>> {
+        let is_folder = fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir());
+        let entries = is_folder.then(|| fs::read_dir(folder).ok()).flatten()?;
+        entries.map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
+    };
+    let is_temporary = |name: &String| {
+        name == "lock" || name == "run.json.new" || (name.starts_with(".run.json.") && name.ends_with(".partial"))
+    };
+    match names(path).as_deref() {
+        Some([]) => true,
+        Some([only]) if only == "journal" => {
+            names(&path.join(only)).is_some_and(|names| names.iter().all(is_temporary))
+        }
+        _ => false,
+    }
+}
+
 /// A hidden folder next to this one, with its name and an extension.
 pub(crate) fn beside(path: &Path, extension: &str) -> PathBuf {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -239,6 +263,28 @@ mod tests {
         assert_eq!(folder.now(), path);
         assert_eq!(fs::read_to_string(path.join("summary.json")).unwrap(), "new");
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_run_killed_before_its_manifest_does_not_block_its_name() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("profile_x");
+        let files: [&[&str]; 4] = [&[], &[".run.json.a1B2.partial"], &["run.json.new"], &["lock"]];
+        for files in files {
+            for target in [Target::New(path.clone()), Target::Replace(path.clone())] {
+                fs::create_dir_all(path.join("journal")).unwrap();
+                for file in files {
+                    fs::write(path.join("journal").join(file), "{").unwrap();
+                }
+                let folder = prepare(&target).unwrap();
+                assert!(JournalFolder::of_run(&path).exists(), "{files:?}");
+                drop(folder);
+                fs::remove_dir_all(&path).unwrap();
+            }
+        }
+        fs::create_dir_all(path.join("journal")).unwrap();
+        fs::write(path.join("journal/session-0.events.jsonl"), "{}").unwrap();
+        assert!(matches!(prepare(&Target::New(path.clone())), Err(RunError::Exists { .. })), "it has events");
     }
 
     #[test]

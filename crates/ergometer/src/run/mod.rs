@@ -16,6 +16,7 @@ mod figures;
 mod folder;
 mod live;
 mod loops;
+mod outage;
 mod prepared;
 mod progress;
 mod provisional;
@@ -25,7 +26,7 @@ mod sensing;
 mod session;
 
 pub use error::RunError;
-pub use folder::Target;
+pub use folder::{Target, is_unstarted};
 pub(crate) use folder::{beside, create, create_new, recover, remove, turn};
 pub use prepared::{FinishedRun, PreparedRun};
 pub use progress::{Notice, Observer, Percentiles, Progress};

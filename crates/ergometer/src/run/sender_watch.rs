@@ -18,6 +18,10 @@ use ergometer_runs::{SenderFacts, WakeLag};
 /// How often the sender is woken.
 const EVERY: Duration = Duration::from_millis(10);
 
+/// The longest lag that is recorded, in microseconds: an hour. Longer ones count as an hour. The bound is explicit because
+/// a histogram without bounds holds values up to 2 µs and clamps the rest.
+const LONGEST_LAG_US: u64 = 3_600_000_000;
+
 /// Measures the sender.
 pub(super) struct SenderWatch {
     is_over: Arc<AtomicBool>,
@@ -69,19 +73,35 @@ impl Drop for SenderWatch {
 
 /// Records the lag of each wake-up.
 async fn lag(mut planned: mpsc::UnboundedReceiver<Instant>) -> Option<WakeLag> {
-    // In microseconds; the histogram resizes itself.
-    let mut histogram = Histogram::<u64>::new(3).ok()?;
+    let mut lags = Lags::new()?;
     while let Some(planned) = planned.recv().await {
-        let late = u64::try_from(planned.elapsed().as_micros()).unwrap_or(u64::MAX);
-        histogram.saturating_record(late);
+        lags.record(planned.elapsed());
     }
-    let millis = |micros: u64| micros as f64 / 1e3;
-    (!histogram.is_empty()).then(|| WakeLag {
-        count: histogram.len(),
-        p50: millis(histogram.value_at_quantile(0.5)),
-        p99: millis(histogram.value_at_quantile(0.99)),
-        max: millis(histogram.max()),
-    })
+    lags.summarise()
+}
+
+/// The distribution of wake lags, in microseconds.
+struct Lags(Histogram<u64>);
+
+impl Lags {
+    fn new() -> Option<Self> {
+        Histogram::new_with_bounds(1, LONGEST_LAG_US, 3).ok().map(Self)
+    }
+
+    fn record(&mut self, lag: Duration) {
+        self.0.saturating_record(u64::try_from(lag.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    fn summarise(&self) -> Option<WakeLag> {
+        let histogram = &self.0;
+        let millis = |micros: u64| micros as f64 / 1e3;
+        (!histogram.is_empty()).then(|| WakeLag {
+            count: histogram.len(),
+            p50: millis(histogram.value_at_quantile(0.5)),
+            p99: millis(histogram.value_at_quantile(0.99)),
+            max: millis(histogram.max()),
+        })
+    }
 }
 
 /// The processor time of this process.
@@ -109,6 +129,30 @@ fn descriptor_limit() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lags_are_recorded_as_they_are() {
+        let mut lags = Lags::new().unwrap();
+        assert_eq!(lags.summarise(), None);
+        (0..98).for_each(|_| lags.record(Duration::from_micros(100)));
+        lags.record(Duration::from_millis(80));
+        lags.record(Duration::from_secs(3));
+        let found = lags.summarise().unwrap();
+        let is_near = |value: f64, wanted: f64| (value / wanted - 1.0).abs() < 0.002;
+        assert!(is_near(found.p50, 0.1) && is_near(found.p99, 80.0) && is_near(found.max, 3000.0), "{found:?}");
+        lags.record(Duration::from_secs(7200));
+        assert!(is_near(lags.summarise().unwrap().max, 3_600_000.0), "an hour is the longest");
+    }
+
+    #[tokio::test]
+    async fn a_blocked_sender_has_a_lag() {
+        let watch = SenderWatch::start();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        // The only thread of this runtime is blocked, so the task that takes the lags is not run.
+        std::thread::sleep(Duration::from_millis(300));
+        let lag = watch.finish().await.wake_lag_ms.unwrap();
+        assert!(lag.max > 200.0, "{lag:?}");
+    }
 
     #[tokio::test]
     async fn lag_and_processor_time_are_measured() {

@@ -11,11 +11,13 @@ use std::time::{Duration, Instant};
 use ergometer_telemetry::Clock;
 use ergometer_units::Timestamp;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::task::coop::unconstrained;
 
 use super::RunError;
 use super::control::Control;
 use super::counts::Counts;
 use super::folder::RunFolder;
+use super::outage::Outage;
 use crate::journal::{Entry, JournalWriter};
 use ergometer_clients::{Client, EarlierTurn, FailureKind, Outcome, Request, RequestError, Transcript};
 use ergometer_datasets::{Dataset, Query};
@@ -95,6 +97,21 @@ pub(super) struct Sender {
     pub(super) permits: Option<Semaphore>,
     pub(super) control: Control,
     pub(super) counts: Counts,
+    pub(super) outage: Outage,
+}
+
+/// Whether a request failed without an answer of the server. A server that is slow, or a client that refuses a request, is
+/// something else.
+pub(super) fn is_unreachable(kind: FailureKind, transcript: &Transcript) -> bool {
+    let is_other = matches!(
+        kind,
+        FailureKind::Rejected
+            | FailureKind::TimeoutFirstToken
+            | FailureKind::TimeoutTotal
+            | FailureKind::Descriptors
+            | FailureKind::Ports
+    );
+    transcript.first_byte.is_none() && !is_other
 }
 
 impl Sender {
@@ -190,16 +207,18 @@ impl Sender {
         let output = exchange.transcript.usage.map_or(0, |usage| usage.output);
         let (is_failed, outcome) = match &exchange.outcome {
             Outcome::Completed => {
+                self.outage.end();
                 self.counts.figures().take(&exchange);
                 let is_turn = exchange.query.turn.is_some();
                 (false, QueryOutcome::Completed(if is_turn { exchange.transcript.text.clone() } else { String::new() }))
             }
             Outcome::Failed { kind, .. } => {
-                let is_unreachable = exchange.transcript.first_byte.is_none()
-                    && !matches!(
-                        kind,
-                        FailureKind::Rejected | FailureKind::TimeoutFirstToken | FailureKind::TimeoutTotal
-                    );
+                let is_unreachable = is_unreachable(*kind, &exchange.transcript);
+                if is_unreachable {
+                    self.check_outage(&exchange.outcome);
+                } else {
+                    self.outage.end();
+                }
                 let failure = if is_unreachable { RequestFailure::Unreachable } else { RequestFailure::Other };
                 (true, QueryOutcome::Failed(failure))
             }
@@ -217,6 +236,15 @@ impl Sender {
             self.control.dispenser.failed();
         }
         Ok(QueryEnd { end, outcome })
+    }
+
+    /// Ends the run if the server has been unreachable for too long.
+    fn check_outage(&self, outcome: &Outcome) {
+        let Outcome::Failed { kind, cause } = outcome else { return };
+        if let Some(lasted) = self.outage.unreachable(Instant::now()).filter(|_| !self.control.is_stopped()) {
+            let seconds = lasted.as_secs_f64();
+            self.control.fail(RunError::ServerGone { cause: format!("for {seconds:.0} s ({kind}: {cause})") });
+        }
     }
 
     /// Writes the last attempt at a query to the journal. The first record gives the folder its final name.
@@ -289,16 +317,17 @@ impl Sender {
             common: &config.request,
         };
         let limit = config.timeout_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        let timed_out = async {
+        // A client that always has something to read uses up the budget of this task, and timers without budget never fire.
+        let timed_out = unconstrained(async {
             match limit {
                 Some(limit) => tokio::time::sleep(limit).await,
                 None => std::future::pending().await,
             }
-        };
-        let given_up = async {
+        });
+        let given_up = unconstrained(async {
             self.control.stopped().await;
             tokio::time::sleep(GRACE).await;
-        };
+        });
         let started = Instant::now();
         let outcome = tokio::select! {
             biased;

@@ -18,9 +18,10 @@ use super::dispenser::Dispenser;
 use super::folder::RunFolder;
 use super::live::LiveView;
 use super::loops::{Start, start_loop};
+use super::outage::Outage;
 use super::provisional::{Provisional, power};
 use super::sender_watch::SenderWatch;
-use super::sending::{Prompt, Sender};
+use super::sending::{Prompt, Sender, is_unreachable};
 use super::{Notice, Observer, RunError};
 use crate::config::CountedDevices;
 use crate::journal::{Entry, IdleKind, JournalFolder, SessionStart};
@@ -95,13 +96,13 @@ impl Session {
         stop: watch::Receiver<bool>,
     ) -> Result<SessionEnd, RunError> {
         let clock = Arc::new(Clock::start());
-        let writer = journal.start_events(plan.session)?;
+        let writer = journal.start_events(plan.session, self.client.secrets())?;
         let start = SessionStart { session: plan.session, started_ns: clock.now().nanos_since_epoch() };
         writer.write(Entry::Session(start)).await?;
         let scraper = self.scraper(&clock, &mut sensors).await;
         let frame = if has_energy(&sensors) { FRAME } else { Duration::ZERO };
         let described = sensors.iter().map(|sensor| (sensor.info(), sensor.channels()));
-        let (tap, recording) = RecordingWriter::create(journal.readings_path(plan.session), described)?.into_tap();
+        let (tap, recording) = RecordingWriter::create_new(journal.readings_path(plan.session), described)?.into_tap();
         let sampler = Sampler::start(sensors, Arc::clone(&clock), Some(tap));
 
         let left = self.config.duration_s.map(|seconds| (seconds - plan.seconds_before).max(0.0));
@@ -123,12 +124,16 @@ impl Session {
             permits,
             control: Control::new(dispenser, stop),
             counts: Counts::default(),
+            outage: Outage::default(),
         };
-        warm_up(&sender, &*observer, warmup).await;
-        let idle = IdleMeter { sender: &sender, observer: &*observer, counted: &counted, sampler: &sampler, frame };
-        idle.measure(IdleKind::Before, idle_s).await;
-        scrape(scraper.as_ref()).await;
-        connect(&sender).await;
+        if let Err(error) = warm_up(&sender, &*observer, warmup).await {
+            sender.control.fail(error);
+        } else {
+            let idle = IdleMeter { sender: &sender, observer: &*observer, counted: &counted, sampler: &sampler, frame };
+            idle.measure(IdleKind::Before, idle_s).await;
+            scrape(scraper.as_ref()).await;
+            connect(&sender).await;
+        }
         if let Some(left) = left {
             let deadline = Instant::now().checked_add(Duration::from_secs_f64(left));
             sender.control.dispenser = sender.control.dispenser.with_deadline(deadline);
@@ -187,10 +192,14 @@ impl Session {
 }
 
 /// Sends warm-up requests, which are not recorded.
-async fn warm_up(sender: &Sender, observer: &dyn Observer, count: u32) {
+///
+/// If none of them reaches the server, the run would fail its whole dataset, so it does not start.
+async fn warm_up(sender: &Sender, observer: &dyn Observer, count: u32) -> Result<(), RunError> {
     if count == 0 || sender.control.is_stopped() {
-        return;
+        return Ok(());
     }
+    let mut unreachable = None;
+    let mut is_reached = false;
     observer.notice(Notice::Warming(count));
     let start = sender.clock.now();
     let size = sender.dataset.size().unwrap_or(u64::MAX).max(1);
@@ -199,13 +208,24 @@ async fn warm_up(sender: &Sender, observer: &dyn Observer, count: u32) {
         let mut transcript = Transcript::default();
         let (outcome, _) = sender.attempt(Prompt { query: &query, before: &[] }, None, &mut transcript).await;
         match outcome {
-            Outcome::Failed { cause, .. } => observer.notice(Notice::WarmupFailed(&cause)),
+            Outcome::Failed { kind, cause } => {
+                observer.notice(Notice::WarmupFailed(&cause));
+                if is_unreachable(kind, &transcript) {
+                    unreachable.get_or_insert(format!("during the warm-up ({kind}: {cause})"));
+                } else {
+                    is_reached = true;
+                }
+            }
             Outcome::Cancelled | Outcome::Lost => break,
-            Outcome::Completed => {}
+            Outcome::Completed => is_reached = true,
         }
     }
     if let Ok(window) = Window::new(start, sender.clock.now()) {
         sender.journal.append(Entry::Warmup(window));
+    }
+    match unreachable.filter(|_| !is_reached && !sender.control.is_stopped()) {
+        Some(cause) => Err(RunError::ServerGone { cause }),
+        None => Ok(()),
     }
 }
 

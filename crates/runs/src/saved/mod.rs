@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 pub use name::labels;
 pub use query::{Energy, Outcome, Phases, Query};
-pub use requests::{Attempt, Chunks};
+pub use requests::{Attempt, Gaps};
 pub use run::Run;
 pub use telemetry::{Channel, Telemetry};
 pub use texts::Texts;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, Int64Array, ListArray, RecordBatch};
+use arrow_array::{Array, ListArray, RecordBatch};
 use ergometer_units::Timestamp;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
@@ -46,13 +46,13 @@ pub struct Attempt {
     pub connect_ms: Option<f64>,
 }
 
-/// Times of the chunks of an attempt, in nanoseconds since it was sent, ascending.
-pub type Chunks<'a> = &'a [i64];
+/// The times between consecutive token events of a choice of an attempt, in nanoseconds.
+pub type Gaps<'a> = &'a [i64];
 
 impl Attempt {
-    /// Calls `take` for every attempt of a run, with its chunks, in the order of the file. A run without the file has
+    /// Calls `take` for every attempt of a run, with its gaps, in the order of the file. A run without the file has
     /// none.
-    pub fn each(folder: &Path, mut take: impl FnMut(Self, Chunks<'_>)) -> Result<(), ReadError> {
+    pub fn each(folder: &Path, mut take: impl FnMut(Self, Gaps<'_>)) -> Result<(), ReadError> {
         let path = folder.join(REQUESTS_FILE);
         let file = match File::open(&path) {
             Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -67,20 +67,22 @@ impl Attempt {
         Ok(())
     }
 
-    fn rows(batch: &RecordBatch, take: &mut impl FnMut(Self, Chunks<'_>)) {
+    fn rows(batch: &RecordBatch, take: &mut impl FnMut(Self, Gaps<'_>)) {
         let column = |name: &str| Column::find(batch, &[name]);
         let [request, index, session, attempt, output] =
             ["request", "query_index", "session", "attempt", "output_tokens"].map(column);
         let [outcome, failure, is_retried, connect] = ["outcome", "failure", "is_retried", "connect_ms"].map(column);
         let [scheduled, sent, first, last, end] =
             ["scheduled_ns", "sent_ns", "first_token_ns", "last_token_ns", "end_ns"].map(column);
-        let chunks: Option<&ListArray> =
-            batch.column_by_name("chunk_offsets_ns").and_then(|column| column.as_list_opt::<i32>());
+        let list = |name: &str| -> Option<&ListArray> { batch.column_by_name(name)?.as_list_opt::<i32>() };
+        let (chunks, choices) = (list("chunk_offsets_ns"), list("chunk_choices"));
+        let numbers = |list: Option<&ListArray>, row: usize| -> Vec<i64> {
+            let values = list.filter(|list| list.is_valid(row)).map(|list| list.value(row));
+            let numbers = values.as_ref().and_then(|values| values.as_primitive_opt::<Int64Type>());
+            numbers.map_or_else(Vec::new, |numbers| numbers.values().to_vec())
+        };
         for row in 0..batch.num_rows() {
             let at = |column: &Column| column.integer(row).map(Timestamp::from_nanos_since_epoch);
-            let of_row = chunks.filter(|chunks| chunks.is_valid(row)).map(|chunks| chunks.value(row));
-            let offsets: Option<&Int64Array> =
-                of_row.as_ref().and_then(|chunks| chunks.as_primitive_opt::<Int64Type>());
             let attempt = Self {
                 request: request.count(row).unwrap_or(0),
                 index: index.count(row).unwrap_or(0),
@@ -97,7 +99,21 @@ impl Attempt {
                 output_tokens: output.count(row),
                 connect_ms: connect.number(row),
             };
-            take(attempt, offsets.map_or(&[], |offsets| &offsets.values()[..]));
+            take(attempt, &gaps(&numbers(chunks, row), &numbers(choices, row)));
         }
     }
+}
+
+/// The gaps between the events of each choice, in the order of the events. Without choices there is one.
+fn gaps(offsets: &[i64], choices: &[i64]) -> Vec<i64> {
+    let mut last: Vec<(i64, i64)> = Vec::new();
+    let mut gaps = Vec::with_capacity(offsets.len());
+    for (place, &offset) in offsets.iter().enumerate() {
+        let choice = choices.get(place).copied().unwrap_or(0);
+        match last.iter_mut().find(|(known, _)| *known == choice) {
+            Some((_, before)) => gaps.push(offset.saturating_sub(std::mem::replace(before, offset))),
+            None => last.push((choice, offset)),
+        }
+    }
+    gaps
 }

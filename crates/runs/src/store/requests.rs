@@ -63,6 +63,9 @@ struct Row {
     chunk_offsets_ns: Vec<i64>,
     /// `None` without reasoning, so that most models need no list of `false`.
     chunk_is_reasoning: Option<Vec<bool>>,
+    /// `None` with one choice.
+    chunk_choices: Option<Vec<u32>>,
+    first_output: Option<Timestamp>,
     usage: Option<Usage>,
     finish: Option<String>,
     processor_ns: Option<i64>,
@@ -85,10 +88,12 @@ fn columns() -> Column<Row> {
         .nanos("sent_ns", |row| Some(row.sent))
         .nanos("first_byte_ns", |row| row.first_byte)
         .nanos("first_token_ns", |row| row.first_token)
+        .nanos("first_output_ns", |row| row.first_output)
         .nanos("last_token_ns", |row| row.last_token)
         .nanos("end_ns", |row| Some(row.end))
         .list("chunk_offsets_ns", |row| Some(&row.chunk_offsets_ns), Column::integer(|offset: &i64| Some(*offset)))
         .list("chunk_is_reasoning", |row| row.chunk_is_reasoning.as_deref(), Column::boolean(|is: &bool| Some(*is)))
+        .list("chunk_choices", |row| row.chunk_choices.as_deref(), Column::integer(|choice: &u32| Some(*choice)))
         .integer("input_tokens", |row| row.usage.map(|usage| usage.input))
         .integer("output_tokens", |row| row.usage.map(|usage| usage.output))
         .text("token_source", |row| row.usage.map(|usage| TokenSource::name(usage.source)))
@@ -117,6 +122,7 @@ impl From<&Exchange> for Row {
         let offset_ns = |at: Timestamp| at.nanos_since_epoch().saturating_sub(sent.nanos_since_epoch());
         let is_reasoning = |kind| kind == ChunkKind::Reasoning;
         let reasons = transcript.chunks.iter().any(|chunk| is_reasoning(chunk.kind));
+        let has_choices = transcript.chunks.iter().any(|chunk| chunk.choice != 0);
         let (failure, cause) = match outcome {
             Outcome::Failed { kind, cause } => (Some(kind.name().into_owned()), Some(cause.clone())),
             Outcome::Completed | Outcome::Cancelled | Outcome::Lost => (None, None),
@@ -135,6 +141,8 @@ impl From<&Exchange> for Row {
             chunk_offsets_ns: transcript.chunks.iter().map(|chunk| offset_ns(chunk.at)).collect(),
             chunk_is_reasoning: reasons
                 .then(|| transcript.chunks.iter().map(|chunk| is_reasoning(chunk.kind)).collect()),
+            chunk_choices: has_choices.then(|| transcript.chunks.iter().map(|chunk| chunk.choice).collect()),
+            first_output: transcript.first_output(),
             usage: transcript.usage,
             finish: transcript.finish.clone(),
             processor_ns: transcript.processor_time.map(Seconds::as_nanos),

@@ -21,6 +21,8 @@ pub enum ClientLimit {
     MaxInFlight,
     /// The allowed number of connections was open, and requests waited for one.
     Connections,
+    /// The process did not run for a while: it was stopped, or the machine was suspended or overloaded.
+    Stalled,
     /// The processors were fully used.
     Cpu,
 }
@@ -41,6 +43,10 @@ impl ClientLimit {
             Self::Schedule => hint!("lower the rate, or send from several machines"),
             Self::MaxInFlight => hint!("raise or remove ", option("max-in-flight")),
             Self::Connections => hint!("raise or remove ", option("connections")),
+            Self::Stalled => hint!(
+                "repeat the run without stopping the client or overloading its machine; `wake_lag_ms.max` is the longest \
+                 stall"
+            ),
             Self::Cpu => hint!("give the client more cores, or run it on another machine than the server"),
         }
     }
@@ -54,6 +60,7 @@ impl fmt::Display for ClientLimit {
             Self::Schedule => "requests were sent late",
             Self::MaxInFlight => "the limit on requests in flight was reached",
             Self::Connections => "requests waited for a free connection",
+            Self::Stalled => "it stalled for more than 100 ms, so latencies of that time are too long",
             Self::Cpu => "its CPU was saturated",
         })
     }
@@ -66,7 +73,7 @@ impl fmt::Display for ClientLimit {
 pub struct ClientSummary {
     /// The limits that the client reached; empty if it was not a limit.
     pub reasons: Vec<ClientLimit>,
-    /// The lag in the session with the largest.
+    /// Of the session with the highest p99; the maximum is over all sessions.
     pub wake_lag_ms: Option<WakeLag>,
     /// The mean number of cores it used.
     pub processor_cores: Option<f64>,

@@ -64,6 +64,9 @@ pub struct LoadFigures {
     pub goodput: Option<Goodput>,
     pub in_flight: Option<InFlightSummary>,
     pub ttft_ms: Option<Distribution>,
+    /// The time to the first output that is not reasoning; `None` if it equals the TTFT of every request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttfo_ms: Option<Distribution>,
     pub ttft_scheduled_ms: Option<Distribution>,
     pub itl_ms: Option<Distribution>,
     pub tpot_ms: Option<Distribution>,

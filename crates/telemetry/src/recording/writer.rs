@@ -66,13 +66,28 @@ impl RecordingWriter {
         path: impl AsRef<Path>,
         sensors: impl IntoIterator<Item = (&'a SensorInfo, &'a [Channel])>,
     ) -> Result<Self, RecordingError> {
-        let path = path.as_ref();
+        Self::start(path.as_ref(), |path| File::create(path), sensors)
+    }
+
+    /// Starts a recording in a file that must not exist. A symbolic link is not followed.
+    pub fn create_new<'a>(
+        path: impl AsRef<Path>,
+        sensors: impl IntoIterator<Item = (&'a SensorInfo, &'a [Channel])>,
+    ) -> Result<Self, RecordingError> {
+        Self::start(path.as_ref(), |path| File::create_new(path), sensors)
+    }
+
+    fn start<'a>(
+        path: &Path,
+        open: impl FnOnce(&Path) -> io::Result<File>,
+        sensors: impl IntoIterator<Item = (&'a SensorInfo, &'a [Channel])>,
+    ) -> Result<Self, RecordingError> {
         let packing = if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz")) {
             Packing::Gzip
         } else {
             Packing::Plain
         };
-        let file = File::create(path).map_err(|cause| RecordingError::Io {
+        let file = open(path).map_err(|cause| RecordingError::Io {
             action: "create",
             path: Some(path.to_path_buf()),
             cause,

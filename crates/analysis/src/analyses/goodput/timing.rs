@@ -101,14 +101,14 @@ impl Timing {
     }
 
     /// The latencies of the recorded attempt. `due` is the time its query was first scheduled.
-    fn from_attempt(attempt: &Attempt, chunks: &[i64], due: Option<Timestamp>) -> Self {
+    fn from_attempt(attempt: &Attempt, gaps: &[i64], due: Option<Timestamp>) -> Self {
         let seconds = |from: Option<Timestamp>, to: Option<Timestamp>| Some(to?.since(from?).get());
         let (first, last) = (attempt.first_token, attempt.last_token);
         // An answer that was not streamed has no first token. Chunks that arrived at once have no gap.
-        let has_gaps = chunks.windows(2).any(|pair| pair[1] > pair[0]) && first.is_some();
+        let has_gaps = gaps.iter().any(|&gap| gap > 0) && first.is_some();
         let tokens = attempt.output_tokens.filter(|_| has_gaps);
         let tpot = tokens.and_then(|tokens| ergometer_runs::tpot(first?, last?, tokens)).map(Seconds::get);
-        let longest = chunks.windows(2).map(|pair| pair[1].saturating_sub(pair[0]).max(0)).max();
+        let longest = gaps.iter().map(|&gap| gap.max(0)).max();
         let longest = longest.filter(|_| first.is_some()).map(|nanos| Seconds::from_nanos(nanos).get());
         let is_short = first.is_some() && (!has_gaps || attempt.output_tokens.is_some_and(|tokens| tokens < 2));
         let known = |took: Option<f64>| took.map_or(MeasuredTime::Unknown, MeasuredTime::Seconds);
@@ -133,7 +133,7 @@ impl Timing {
         // not retries.
         let mut repeated: HashMap<(u32, u64), Option<Timestamp>> = HashMap::new();
         let mut timings = Vec::with_capacity(records.len());
-        Attempt::each(&run.folder, |attempt, chunks| {
+        Attempt::each(&run.folder, |attempt, gaps| {
             if attempt.outcome == "lost" {
                 return;
             }
@@ -147,7 +147,7 @@ impl Timing {
             };
             if records.contains(&(attempt.session, attempt.request)) {
                 let place = sending_order(attempt.session, attempt.sent, attempt.request);
-                timings.push((place, Self::from_attempt(&attempt, chunks, first.unwrap_or(attempt.scheduled))));
+                timings.push((place, Self::from_attempt(&attempt, gaps, first.unwrap_or(attempt.scheduled))));
             }
         })?;
         timings.sort_by_key(|timing| timing.0);
@@ -173,8 +173,8 @@ mod tests {
 
     #[test]
     fn times_follow_the_formulas_of_the_metrics() {
-        let chunks = [250_000_000, 500_000_000, 1_000_000_000];
-        let found = Timing::from_attempt(&attempt(Some(4)), &chunks, Some(at(0.5)));
+        let gaps = [250_000_000, 500_000_000];
+        let found = Timing::from_attempt(&attempt(Some(4)), &gaps, Some(at(0.5)));
         assert_eq!(found.took, [0.25, 0.75, 0.25, 0.5, 1.0].map(MeasuredTime::Seconds));
         let limits = Limits { itl_s: Some(0.5), e2e_s: Some(0.99), ..Limits::default() };
         assert!(
@@ -187,35 +187,35 @@ mod tests {
 
     #[test]
     fn one_token_meets_every_limit_and_an_unknown_time_meets_none() {
-        let chunks = [250_000_000, 1_000_000_000];
-        let measured = |attempt: &Attempt, chunks: &[i64]| {
-            let took = Timing::from_attempt(attempt, chunks, None).took;
+        let gaps = [750_000_000];
+        let measured = |attempt: &Attempt, gaps: &[i64]| {
+            let took = Timing::from_attempt(attempt, gaps, None).took;
             (took[0], took[2], took[3])
         };
         let (quarter, gap) = (MeasuredTime::Seconds(0.25), MeasuredTime::Seconds(0.75));
         assert_eq!(
-            measured(&attempt(Some(1)), &chunks),
+            measured(&attempt(Some(1)), &gaps),
             (quarter, MeasuredTime::Nothing, gap),
             "one token in two chunks"
         );
         assert_eq!(
-            measured(&attempt(Some(9)), &chunks[..1]),
+            measured(&attempt(Some(9)), &[]),
             (quarter, MeasuredTime::Nothing, MeasuredTime::Nothing),
             "one chunk"
         );
         assert_eq!(
-            measured(&attempt(Some(9)), &[1, 1]),
+            measured(&attempt(Some(9)), &[0]),
             (quarter, MeasuredTime::Nothing, MeasuredTime::Seconds(0.0)),
             "two chunks at once"
         );
-        assert_eq!(measured(&attempt(None), &chunks), (quarter, MeasuredTime::Unknown, gap), "not counted");
+        assert_eq!(measured(&attempt(None), &gaps), (quarter, MeasuredTime::Unknown, gap), "not counted");
         let whole = Attempt { first_token: None, ..attempt(Some(9)) };
         assert_eq!(
-            measured(&whole, &chunks),
+            measured(&whole, &gaps),
             (MeasuredTime::Unknown, MeasuredTime::Unknown, MeasuredTime::Unknown),
             "an answer that was not streamed"
         );
         let failed = Attempt { outcome: String::from("failed"), ..attempt(Some(9)) };
-        assert!(!Timing::from_attempt(&failed, &chunks, None).is_good(&Limits::default()));
+        assert!(!Timing::from_attempt(&failed, &gaps, None).is_good(&Limits::default()));
     }
 }

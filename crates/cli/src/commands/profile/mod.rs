@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use ergometer::run::{FinishedRun, PreparedRun, RunError, Sensing, Target};
+use ergometer::run::{FinishedRun, PreparedRun, RunError, Sensing, Target, is_unstarted};
 use ergometer_clients::ClientError;
 use ergometer_datasets::DatasetError;
 use ergometer_diagnostics::{Hint, Message, command, hint, option};
@@ -149,7 +149,7 @@ fn target(folder: PathBuf, arguments: &ProfileArguments, screen: Screen) -> Resu
     if arguments.output.overwrite {
         return Ok(Some(Target::Replace(folder)));
     }
-    if !folder.exists() {
+    if !folder.exists() || is_unstarted(&folder) {
         return Ok(Some(Target::New(folder)));
     }
     if !can_ask() {
@@ -177,17 +177,31 @@ fn end(finished: FinishedRun, format: SummaryFormat, screen: Screen) -> Result<E
     if let Some(error) = finished.failure {
         return Err(failure(error));
     }
-    Ok(match finished.closing {
-        Closing::Interrupted => Exit::Interrupted.into(),
-        _ => done(&closed.summary),
-    })
+    let summary = &closed.summary;
+    match finished.closing {
+        Closing::Interrupted => Ok(Exit::Interrupted.into()),
+        _ if !summary.complete && !has_failures(summary) => Err(incomplete()),
+        _ => Ok(done(summary)),
+    }
+}
+
+/// A run without failed requests that lacks records anyway, such as one whose journal was damaged while it was written.
+pub(super) fn incomplete() -> Failure {
+    Failure::failed("the run is incomplete: some of its queries have no record").hint(hint!(
+        "resume the run with ",
+        command("profile --resume RUN_FOLDER"),
+        "; it sends only these queries"
+    ))
 }
 
 /// The exit code of a run: success, or some requests failed; those of the judge are requests, too.
 pub(super) fn done(summary: &Summary) -> ExitCode {
+    if has_failures(summary) { Exit::SomeFailed.into() } else { Exit::Done.into() }
+}
+
+fn has_failures(summary: &Summary) -> bool {
     let is_unjudged = summary.judge.as_ref().is_some_and(|judge| judge.unjudged > 0);
-    let has_failures = is_unjudged || !summary.outcomes.failed.is_empty();
-    if has_failures { Exit::SomeFailed.into() } else { Exit::Done.into() }
+    is_unjudged || !summary.outcomes.failed.is_empty()
 }
 
 /// Maps an error to its exit code: an unknown id, a wrong parameter or an invalid configuration is wrong usage.

@@ -57,6 +57,7 @@ pub(super) fn rows(load: &LoadSummary, config: &RunConfig, row: &mut impl FnMut(
     let scheduled =
         scheduled.map(|ttft| format!("from the scheduled time {} ms p50, {}", digits(ttft.p50), tail(&ttft)));
     times("TTFT", &figures.ttft_ms, scheduled.unwrap_or_default());
+    times("TTFO", &figures.ttfo_ms, String::from("to the first output that is not reasoning"));
     times("ITL", &figures.itl_ms, String::from("between chunks"));
     times("TPOT", &figures.tpot_ms, String::from("per output token after the first"));
     times("E2E latency", &figures.e2e_ms, String::new());
@@ -143,6 +144,7 @@ mod tests {
             goodput: Some(Goodput { requests_per_second: 41.2, share: 0.93, good: 2472 }),
             in_flight: Some(InFlightSummary { mean: 63.2, max: 64 }),
             ttft_ms: times(40.0, 0.5),
+            ttfo_ms: None,
             ttft_scheduled_ms: times(41.0, 0.5),
             itl_ms: times(8.0, 0.1),
             tpot_ms: times(9.0, 0.1),

@@ -59,7 +59,10 @@ impl Http1Connection {
     }
 
     /// Sends a request and returns when the response head has arrived.
-    pub(super) async fn send(&mut self, request: Request<Full<Bytes>>) -> hyper::Result<Response<Incoming>> {
+    pub(super) async fn send(&mut self, mut request: Request<Full<Bytes>>) -> hyper::Result<Response<Incoming>> {
+        let reads = self.reads.clone();
+        reads.expect_response();
+        hyper::ext::on_informational(&mut request, move |_| reads.count_interim());
         let mut head = pin!(self.sender.send_request(request));
         let answer = poll_fn(|cx| {
             advance(&mut self.work, cx);

@@ -32,6 +32,7 @@ use self::reuse::ReusePolicy;
 use self::route::Route;
 pub(super) use self::route::is_encrypted;
 use self::tally::Tally;
+pub(super) use self::wire::TooManyInterim;
 use self::wire::Wire;
 use super::{BaseUrl, HttpError, Network, Stage, Timeouts, failure};
 use crate::{ConnectOutcome, ConnectionUse, Connections, FailureKind, Protocol, RequestError};

@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice, Read as _};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -129,6 +129,14 @@ impl Connection for Wire {
     }
 }
 
+/// The most interim (1xx) responses to one request. Servers send none, or a few.
+const MOST_INTERIM: u32 = 100;
+
+/// A server sent more than [`MOST_INTERIM`] interim responses.
+#[derive(Debug, thiserror::Error)]
+#[error("the server sent more than {MOST_INTERIM} interim (1xx) responses")]
+pub(in crate::http) struct TooManyInterim;
+
 /// The time of the last read from a wire. Every part of an answer that was returned arrived with that read or earlier.
 #[derive(Debug, Clone)]
 pub(super) struct Reads {
@@ -139,6 +147,8 @@ pub(super) struct Reads {
 #[derive(Debug, Default)]
 struct State {
     nanos: AtomicU64,
+    /// The number of interim responses to the request.
+    interim: AtomicU32,
     /// Whether the connection is between two requests.
     is_idle: AtomicBool,
 }
@@ -156,6 +166,22 @@ impl Reads {
     /// Sets whether the connection is idle, so that no data should arrive.
     pub(super) fn set_idle(&self, is_idle: bool) {
         self.state.is_idle.store(is_idle, Ordering::Relaxed);
+    }
+
+    /// A request is sent, and none of its interim responses has arrived.
+    pub(super) fn expect_response(&self) {
+        self.state.interim.store(0, Ordering::Relaxed);
+    }
+
+    /// Counts an interim response.
+    pub(super) fn count_interim(&self) {
+        self.state.interim.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Fails after too many interim responses.
+    fn check_interim(&self) -> io::Result<()> {
+        let is_flood = self.state.interim.load(Ordering::Relaxed) > MOST_INTERIM;
+        if is_flood { Err(io::Error::other(TooManyInterim)) } else { Ok(()) }
     }
 
     fn stamp(&self) {
@@ -186,6 +212,7 @@ impl Read for TimedWire {
             // After data between two requests, the connection cannot be used for another one.
             return if self.wire.inner_mut().is_quiet() { Poll::Pending } else { Poll::Ready(Ok(())) };
         }
+        self.reads.check_interim()?;
         let read = Pin::new(&mut self.wire).poll_read(cx, buffer);
         if read.is_ready() {
             self.reads.stamp();

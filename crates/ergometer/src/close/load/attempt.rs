@@ -17,6 +17,7 @@ pub(super) struct Attempt {
     pub(super) sent: Timestamp,
     pub(super) end: Timestamp,
     first_token: Option<Timestamp>,
+    first_output: Option<Timestamp>,
     last_token: Option<Timestamp>,
     /// Output tokens of a record, if they are known.
     pub(super) tokens: Option<u32>,
@@ -75,6 +76,7 @@ impl Attempt {
             sent: exchange.sent,
             end: exchange.end,
             first_token: transcript.first_token(),
+            first_output: transcript.first_output(),
             last_token: transcript.last_token(),
             tokens: None,
             ending: match exchange.outcome {
@@ -119,6 +121,11 @@ impl Attempt {
         self.first_token.map(|first| first - self.sent)
     }
 
+    /// The time to the first output that is not reasoning.
+    pub(super) fn ttfo(&self) -> Option<Seconds> {
+        self.first_output.map(|first| first - self.sent)
+    }
+
     pub(super) fn ttft_scheduled(&self) -> Option<Seconds> {
         self.first_token.map(|first| first - self.due)
     }
@@ -159,11 +166,9 @@ impl Attempt {
     }
 }
 
-/// The gaps between the chunks of an answer, in nanoseconds; none for an answer that was not streamed.
+/// The times between the token events of an answer, in nanoseconds; none for an answer that was not streamed.
 pub(super) fn gaps(exchange: &Exchange) -> impl Iterator<Item = u64> {
-    let chunks = if exchange.transcript.is_whole { &[] } else { exchange.transcript.chunks.as_slice() };
-    let between = |one: Timestamp, other: Timestamp| other.nanos_since_epoch().saturating_sub(one.nanos_since_epoch());
-    chunks.windows(2).map(move |pair| u64::try_from(between(pair[0].at, pair[1].at)).unwrap_or(0))
+    exchange.transcript.gaps_ns()
 }
 
 fn has_gaps(exchange: &Exchange) -> bool {

@@ -246,6 +246,7 @@ impl Load<'_> {
             goodput: self.goodput(period, duration_s),
             in_flight: InFlight::over(windows().map(|(session, window)| (&session.in_flight, window))),
             ttft_ms: of_completed(Attempt::ttft),
+            ttfo_ms: of_completed(Attempt::ttfo).filter(|_| self.has_late_output(period)),
             ttft_scheduled_ms: of_completed(Attempt::ttft_scheduled),
             itl_ms: None,
             tpot_ms: of_completed(Attempt::tpot),
@@ -255,6 +256,11 @@ impl Load<'_> {
                 Some(attempt.schedule_lag()).filter(|_| attempt.is_sent() && !attempt.is_repeat)
             }),
         }
+    }
+
+    /// Whether the first output of some answer was later than its first token: the token was reasoning or had no text.
+    fn has_late_output(&self, period: Period) -> bool {
+        self.attempts(period).any(|attempt| completed(attempt) && attempt.ttfo() != attempt.ttft())
     }
 
     fn goodput(&self, period: Period, seconds: f64) -> Option<Goodput> {

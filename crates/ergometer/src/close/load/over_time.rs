@@ -12,9 +12,8 @@ use serde::Serialize;
 use super::super::CloseError;
 use super::attempt::{Attempt, Ending};
 use super::{Load, LoadSession, millis};
-use crate::journal::JournalError;
 use ergometer_runs::Exchange;
-use ergometer_runs::store::write_json;
+use ergometer_runs::store::{create_folder, write_json};
 
 /// The version of the file.
 const VERSION: u32 = 1;
@@ -135,7 +134,7 @@ impl Load<'_> {
     /// Writes `analysis/load.json`. `numbers` are the numbers of the sessions.
     pub(in super::super) fn write_over_time(&mut self, folder: &Path, numbers: &[u32]) -> Result<(), CloseError> {
         let analysis = folder.join("analysis");
-        std::fs::create_dir_all(&analysis).map_err(JournalError::io("create", &analysis))?;
+        create_folder(&analysis)?;
         Ok(write_json(&analysis.join("load.json"), &self.over_time(numbers))?)
     }
 

@@ -5,9 +5,9 @@
 use ergometer_runs::summary::{ClientLimit, ClientSummary};
 
 use ergometer_clients::{Locality, Protocol};
-use ergometer_runs::SenderFacts;
 use ergometer_runs::config::RunConfig;
 use ergometer_runs::summary::LoadFigures;
+use ergometer_runs::{SenderFacts, WakeLag};
 
 /// A smaller lag is not a limit, in milliseconds.
 const LEAST_LAG_MS: f64 = 10.0;
@@ -19,6 +19,10 @@ const RATE_SHARE: f64 = 0.95;
 const BUSY: f64 = 0.9;
 /// A task that wakes up later than this sends late, in milliseconds.
 const WAKE_LAG_MS: f64 = 5.0;
+
+/// A client that did not run for this long was stalled, in milliseconds. It is compared with the longest lag, because a
+/// single stall is too rare to change the p99.
+const STALL_MS: f64 = 100.0;
 
 /// On a busy machine, a task that wakes up later than this is delayed by the load, in milliseconds.
 const BUSY_WAKE_LAG_MS: f64 = 1.0;
@@ -44,10 +48,13 @@ pub(super) fn verdict(evidence: &Evidence) -> ClientSummary {
     let seconds: f64 = senders.iter().map(|facts| facts.end_ns.saturating_sub(facts.start_ns) as f64 / 1e9).sum();
     let processor_s: f64 = senders.iter().map(|facts| facts.processor_s).sum();
     let wake_lags = senders.iter().filter_map(|facts| facts.wake_lag_ms);
+    let longest_lag = wake_lags.clone().map(|lag| lag.max).max_by(f64::total_cmp);
     let in_flight = evidence.figures.in_flight.map_or(0, |in_flight| in_flight.max);
     let mut found = ClientSummary {
         reasons: Vec::new(),
-        wake_lag_ms: wake_lags.max_by(|one, other| one.p99.total_cmp(&other.p99)),
+        wake_lag_ms: wake_lags
+            .max_by(|one, other| one.p99.total_cmp(&other.p99))
+            .map(|lag| WakeLag { max: longest_lag.unwrap_or(lag.max), ..lag }),
         processor_cores: (seconds > 0.0).then(|| processor_s / seconds),
         cores: senders.iter().map(|facts| facts.cores).filter(|&cores| cores > 0).max(),
         machine_utilization: most_of(|facts| facts.machine_utilization),
@@ -74,6 +81,7 @@ fn reasons(evidence: &Evidence, client: &ClientSummary) -> Vec<ClientLimit> {
     // Other processes may use the machine without delaying the client.
     let is_busy = is_above(uses) || (is_above(client.machine_utilization) && is_slow);
     let is_woken_late = client.wake_lag_ms.is_some_and(|lag| lag.p99 > WAKE_LAG_MS);
+    let is_stalled = client.wake_lag_ms.is_some_and(|lag| lag.max > STALL_MS);
     // The embedded model runs in this process and uses its processors.
     let is_apart = *evidence.place != Locality::ThisProcess;
     let limits = [
@@ -82,6 +90,7 @@ fn reasons(evidence: &Evidence, client: &ClientSummary) -> Vec<ClientLimit> {
         (ClientLimit::Schedule, is_late),
         (ClientLimit::MaxInFlight, is_late && is_full),
         (ClientLimit::Connections, (is_late || is_closed) && is_crowded),
+        (ClientLimit::Stalled, is_apart && is_stalled),
         (ClientLimit::Cpu, is_apart && (is_woken_late || (is_late && is_busy))),
     ];
     limits.into_iter().filter(|(_, is_met)| *is_met).map(|(limit, _)| limit).collect()
@@ -102,7 +111,6 @@ mod tests {
     use super::super::example::{closed_loop, load, open_loop};
     use super::*;
     use ergometer_clients::Connections;
-    use ergometer_runs::WakeLag;
     use ergometer_runs::summary::InFlightSummary;
     use ergometer_statistics::Distribution;
 
@@ -241,6 +249,8 @@ mod tests {
         );
         let woken_late = |case: &mut Case| case.facts.wake_lag_ms = Some(WakeLag { p99: 5.1, ..WakeLag::default() });
         assert_eq!(judge(woken_late), [Cpu]);
+        let stalled = |case: &mut Case| case.facts.wake_lag_ms = Some(WakeLag { max: 101.0, ..WakeLag::default() });
+        assert_eq!(judge(stalled), [ClientLimit::Stalled], "one stall, and otherwise in time");
         assert_eq!(
             judge(|case| {
                 woken_late(case);

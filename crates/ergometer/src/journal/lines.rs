@@ -1,0 +1,66 @@
+//! Reads a file line by line, with a limit on the length of a line.
+
+use std::io::{self, BufRead, Read};
+
+/// A line, or why there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Line {
+    /// A line of this length, with its newline.
+    Whole(u64),
+    /// A line of this length, with its newline. It is longer than the limit, so it was skipped.
+    TooLong(u64),
+    /// The file ends without a newline.
+    Cut,
+    /// The file has no more lines.
+    End,
+}
+
+/// Reads the next line into `line`. Longer lines than `limit` are skipped without being held in memory.
+pub(super) fn next_line(reader: &mut impl BufRead, limit: u64, line: &mut Vec<u8>) -> io::Result<Line> {
+    line.clear();
+    let length = reader.take(limit).read_until(b'\n', line)? as u64;
+    if line.last() == Some(&b'\n') {
+        return Ok(Line::Whole(length));
+    }
+    if length < limit {
+        return Ok(if length == 0 { Line::End } else { Line::Cut });
+    }
+    let mut skipped = length;
+    loop {
+        let bytes = reader.fill_buf()?;
+        let end = bytes.iter().position(|&byte| byte == b'\n');
+        let taken = end.map_or(bytes.len(), |end| end + 1);
+        if taken == 0 {
+            return Ok(Line::Cut);
+        }
+        reader.consume(taken);
+        skipped += taken as u64;
+        if end.is_some() {
+            return Ok(Line::TooLong(skipped));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_skipped_and_the_rest_is_read() {
+        let text = b"four\n\nsixsix\nfour\nfive5\nlonglonglong";
+        for capacity in [1, 3, 64] {
+            let mut reader = io::BufReader::with_capacity(capacity, &text[..]);
+            let mut line = Vec::new();
+            let mut next = || (next_line(&mut reader, 5, &mut line).unwrap(), line.clone());
+            assert_eq!(next(), (Line::Whole(5), b"four\n".to_vec()));
+            assert_eq!(next(), (Line::Whole(1), b"\n".to_vec()));
+            assert_eq!(next().0, Line::TooLong(7));
+            assert_eq!(next(), (Line::Whole(5), b"four\n".to_vec()));
+            assert_eq!(next().0, Line::TooLong(6));
+            assert_eq!(next().0, Line::Cut);
+            assert_eq!(next().0, Line::End);
+        }
+        let mut line = Vec::new();
+        assert_eq!(next_line(&mut &b"cut"[..], 5, &mut line).unwrap(), Line::Cut);
+    }
+}
