@@ -20,8 +20,8 @@ mod warning;
 
 use std::path::{Path, PathBuf};
 
+pub use ergometer_runs::summary::Warning;
 pub use error::CloseError;
-pub use warning::Warning;
 
 use ergometer_units::Window;
 

@@ -8,6 +8,7 @@ mod energy;
 mod lenient;
 mod load;
 mod server;
+mod warning;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,6 +24,7 @@ pub use client::{ClientLimit, ClientSummary};
 pub use energy::{BalanceSummary, DeviceSummary, EnergySource, EnergySummary, EnergyTotals};
 pub use load::{Goodput, InFlightSummary, LoadFigures, LoadSummary, SteadyEnergy, SteadyState};
 pub use server::{GaugeSummary, ServerSummary};
+pub use warning::Warning;
 
 use crate::config::SavedConfig;
 use crate::record::GpuColumn;
