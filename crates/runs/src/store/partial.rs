@@ -91,7 +91,7 @@ impl Drop for PartialFile {
     }
 }
 
-/// A number that nobody can guess: the hasher of the standard library has a random key.
+/// A random number: the hasher of the standard library has a random key.
 fn random() -> u64 {
     std::hash::RandomState::new().build_hasher().finish()
 }
@@ -104,7 +104,7 @@ fn prefix(path: &Path) -> std::ffi::OsString {
     prefix
 }
 
-/// Removes temporary files of a killed process. The folder is locked, so nobody else writes them now.
+/// Removes temporary files of a killed process. The folder is locked, so no other process writes them now.
 fn remove_leftovers(folder: &Path, prefix: &std::ffi::OsStr) {
     let prefix = prefix.as_encoded_bytes();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
