@@ -121,6 +121,8 @@ fn encodings(value: &str) -> Vec<String> {
         // Everything, the unreserved characters of RFC 3986, those of JavaScript's `encodeURIComponent` and `encodeURI`.
         escaped(""),
         escaped("-._~"),
+        // Python's `quote` keeps the slash.
+        escaped("-._~/"),
         escaped("-._~!*'()"),
         escaped("-._~!*'();/?:@&=+$,#"),
         // Forms.
@@ -147,6 +149,7 @@ mod tests {
             json!(key).to_string(),
             String::from("sk-a%22b%2Fc%2Bd%20e%3Cf%3E%C3%A9"),
             String::from("sk-a%22b%2fc%2bd+e%3cf%3e%c3%a9"),
+            String::from("sk-a%22b/c%2Bd%20e%3Cf%3E%C3%A9"),
             String::from("sk-a&quot;b/c+d e&lt;f&gt;é"),
         ];
         for form in forms {
