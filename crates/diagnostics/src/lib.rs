@@ -26,10 +26,12 @@
 //! assert_eq!(hint.phrase(&Keywords), "end the run with max_queries or duration='60s'");
 //! ```
 
+mod contained;
 mod diagnostic;
 mod hint;
 mod phrasing;
 
+pub use contained::contain_panic;
 pub use diagnostic::{Diagnostic, Message};
 pub use hint::{Hint, Part, command, flag, option};
 pub use phrasing::{CommandLine, Keywords, Phrasing};
