@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
-use arrow_ipc::reader::StreamReader;
 use arrow_schema::SchemaRef;
+use ergometer_columnar::{ParquetFile, Selection, read_stream};
 use ergometer_diagnostics::{Hint, Message, command, hint};
 use ergometer_runs::config::Axis;
 use ergometer_runs::folder::record_files;
@@ -16,7 +15,6 @@ use ergometer_runs::saved::SavedSweep as SweepFolder;
 use ergometer_runs::store::{REQUESTS_FILE, TELEMETRY_FILE};
 use ergometer_runs::sweep::{Point, SWEEP_FILE, Spread};
 use ergometer_runs::{ReadError, Summary, Sweep};
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use pyo3::prelude::*;
 use serde_json::Value;
 
@@ -145,11 +143,11 @@ impl SavedRun {
         let path = self.folder.join(name);
         interruptible(py, move || {
             let file = File::open(&path).map_err(|cause| unreadable(&path, &cause))?;
-            let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|cause| damaged(&path, &cause))?;
-            let reader = builder.build().map_err(|cause| damaged(&path, &cause))?;
-            let schema = arrow_array::RecordBatchReader::schema(&reader);
-            let batches: Result<Vec<RecordBatch>, _> = reader.collect();
-            Ok(Table::new(schema, batches.map_err(|cause| damaged(&path, &cause))?))
+            let wrong = |error| exception::<RunError>(&ReadError::of_file(&path)(error));
+            let file = ParquetFile::open(file).map_err(wrong)?;
+            let batches = file.batches(Selection { group: None, columns: None, batch_rows: 1024 }).map_err(wrong)?;
+            let batches: Result<Vec<RecordBatch>, _> = batches.collect();
+            Ok(Table::new(SchemaRef::clone(file.schema()), batches.map_err(wrong)?))
         })?
     }
 }
@@ -159,14 +157,15 @@ fn records(folder: &Path) -> PyResult<Table> {
     let mut batches = Vec::new();
     for path in record_files(folder).map_err(|error| exception::<RunError>(&error))? {
         let file = File::open(&path).map_err(|cause| unreadable(&path, &cause))?;
-        let reader = StreamReader::try_new(BufReader::new(file), None).map_err(|cause| damaged(&path, &cause))?;
-        let first = schema.get_or_insert_with(|| reader.schema());
+        let wrong = |error| exception::<RunError>(&ReadError::of_file(&path)(error));
+        let reader = read_stream(file, None).map_err(wrong)?;
+        let first = schema.get_or_insert_with(|| SchemaRef::clone(reader.schema()));
         if first.fields() != reader.schema().fields() {
             return Err(damaged(&path, &"its columns differ from those of the previous files"));
         }
         let first = Arc::clone(first);
         for batch in reader {
-            let batch = batch.map_err(|cause| damaged(&path, &cause))?;
+            let batch = batch.map_err(wrong)?;
             batches.push(batch.with_schema(Arc::clone(&first)).map_err(|cause| damaged(&path, &cause))?);
         }
     }

@@ -4,12 +4,12 @@
 //! bytes, so that small datasets stay decoded and large ones do not fill the memory.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::RecordBatch;
-use ergometer_diagnostics::Message;
+use ergometer_columnar::FileError;
+use ergometer_diagnostics::{Message, contain_panic};
 
 use super::DatasetError;
 use super::arrow_value::row_of;
@@ -29,14 +29,7 @@ pub(super) trait Batches: Send + Sync {
     fn columns(&self) -> Vec<String>;
 
     /// Decodes a row group.
-    fn decode(&self, group: usize) -> Result<Vec<RecordBatch>, Message>;
-}
-
-/// Reads a file that may be damaged, and catches panics: the Arrow and Parquet readers panic on some damaged files.
-pub(super) fn guarded<T>(read: impl FnOnce() -> Result<T, Message>) -> Result<T, Message> {
-    let damaged = || Err(changed("cannot be decoded: its reader panicked"));
-    // Only the file position is used again after a panic, and it is set before each read.
-    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| damaged())
+    fn decode(&self, group: usize) -> Result<Vec<RecordBatch>, FileError>;
 }
 
 /// The rows of one or more files.
@@ -89,12 +82,8 @@ impl BatchRows {
         if let Some(batches) = cache.get(key) {
             return Ok(batches);
         }
-        let decoded = guarded(|| self.files[group.file].1.decode(group.number));
-        let batches = Arc::new(decoded.map_err(|what| DatasetError::Row {
-            path: self.path(group).to_path_buf(),
-            row: group.first_in_file + 1,
-            what,
-        })?);
+        let decoded = self.files[group.file].1.decode(group.number);
+        let batches = Arc::new(decoded.map_err(DatasetError::of_file(self.path(group)))?);
         cache.put(key, Arc::clone(&batches));
         Ok(batches)
     }
@@ -124,7 +113,9 @@ impl Rows for BatchRows {
         let mut left = usize::try_from(index - group.first).unwrap_or(usize::MAX);
         for batch in &*self.decoded(group)? {
             if left < batch.num_rows() {
-                return row_of(batch, left).map_err(|what| self.wrong(index, what));
+                // Some conversions of Arrow panic on values that are out of range.
+                let row = contain_panic(|| row_of(batch, left)).unwrap_or_else(|panic| Err(changed(panic)));
+                return row.map_err(|what| self.wrong(index, what));
             }
             left -= batch.num_rows();
         }

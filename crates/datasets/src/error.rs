@@ -1,8 +1,9 @@
 //! Errors of datasets.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use ergometer_columnar::FileError;
 use ergometer_diagnostics::{Diagnostic, Hint, Message, hint, option};
 
 /// Why a dataset cannot be used.
@@ -76,6 +77,14 @@ pub enum DatasetError {
         /// What is wrong.
         what: Message,
     },
+    /// A file is damaged.
+    #[error("{} is damaged: {what}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
     /// The dataset is empty.
     #[error("the dataset {} has no queries", path.display())]
     Empty {
@@ -109,7 +118,18 @@ impl Diagnostic for DatasetError {
             Self::Value { what, .. } | Self::Line { what, .. } | Self::Row { what, .. } | Self::Format { what, .. } => {
                 what.hint()
             }
+            Self::Damaged { .. } => Some(Hint::text("check that the file is complete; copy or download it again")),
             Self::Read { .. } | Self::Empty { .. } | Self::Beyond { .. } => None,
+        }
+    }
+}
+
+impl DatasetError {
+    /// Wraps an error of an Arrow or Parquet file.
+    pub(super) fn of_file(path: &Path) -> impl FnOnce(FileError) -> Self {
+        move |error| match error {
+            FileError::Io(cause) => Self::Read { path: path.to_path_buf(), cause },
+            FileError::Damaged(what) => Self::Damaged { path: path.to_path_buf(), what },
         }
     }
 }

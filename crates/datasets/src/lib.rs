@@ -16,7 +16,6 @@
 //! ```
 
 mod arrow_file;
-mod arrow_lengths;
 mod arrow_value;
 mod batches;
 mod builtin;

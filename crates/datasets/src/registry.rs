@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::arrow_file::ArrowFile;
 use super::batches::{BatchRows, Batches};
 use super::columns::{ColumnNames, PROBLEM};
 use super::conversations::{Conversations, Turns};
@@ -14,11 +13,10 @@ use super::format::Format;
 use super::hugging_face::{parquet_files, saved_files};
 use super::json::JsonRows;
 use super::jsonl::JsonlRows;
-use super::parquet_file::ParquetFile;
 use super::replay::{self, Replay};
 use super::selection::{self, Selection};
 use super::table::{Rows, Table, TableSpec};
-use super::{Builtin, Dataset, DatasetError, Synthetic};
+use super::{Builtin, Dataset, DatasetError, Synthetic, arrow_file, parquet_file};
 use crate::grade::Grader;
 
 type Parameters = &'static [(&'static str, &'static str)];
@@ -218,11 +216,11 @@ pub(super) fn rows(
     field: Option<&str>,
 ) -> Result<Box<dyn Rows>, DatasetError> {
     let arrow = |path: PathBuf| -> Result<(PathBuf, Box<dyn Batches>), DatasetError> {
-        let file = ArrowFile::open(&path)?;
+        let file = arrow_file::open(&path)?;
         Ok((path, Box::new(file)))
     };
     let parquet = |path: PathBuf| -> Result<(PathBuf, Box<dyn Batches>), DatasetError> {
-        let file = ParquetFile::open(&path)?;
+        let file = parquet_file::open(&path)?;
         Ok((path, Box::new(file)))
     };
     let files = match format {
@@ -456,6 +454,36 @@ mod tests {
                 assert_eq!(found, expected[..found.len()]);
             }
         }
+    }
+
+    /// A damaged file is an error, and the panics of the Arrow and Parquet readers are not printed.
+    #[test]
+    fn damaged_files_are_errors_without_panic_messages() {
+        thread_local! {
+            static PANICS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+        }
+        let next = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            PANICS.set(PANICS.get() + 1);
+            next(info);
+        }));
+        let folder = tempfile::tempdir().unwrap();
+        let mut damaged = 0;
+        for name in ["types.arrow", "types.parquet", "lz4.feather"] {
+            let path = folder.path().join(name);
+            let whole = std::fs::read(fixture(name)).unwrap();
+            for place in 0..whole.len() {
+                let mut bytes = whole.clone();
+                bytes[place] ^= [0x80, 0xff, 0x01][place % 3];
+                std::fs::write(&path, &bytes).unwrap();
+                let found = try_open(path.to_str().unwrap(), &[]).and_then(|dataset| {
+                    (0..dataset.size().unwrap_or(0)).map(|index| dataset.get(index)).collect::<Result<Vec<_>, _>>()
+                });
+                damaged += u32::from(matches!(found, Err(DatasetError::Damaged { .. })));
+                assert_eq!(PANICS.take(), 0, "{name} at {place}");
+            }
+        }
+        assert!(damaged > 1000, "{damaged}");
     }
 
     #[test]

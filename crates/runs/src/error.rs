@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ergometer_columnar::FileError;
 use ergometer_diagnostics::{Diagnostic, Hint, command, hint};
 
 /// Why a run folder could not be read.
@@ -45,6 +46,15 @@ impl ReadError {
     pub fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_path_buf();
         move |cause| Self::Io { doing, path, cause }
+    }
+
+    /// Wraps an error of an Arrow or Parquet file.
+    pub fn of_file(path: &Path) -> impl Fn(FileError) -> Self {
+        let path = path.to_path_buf();
+        move |error| match error {
+            FileError::Io(cause) => Self::Io { doing: "read", path: path.clone(), cause },
+            FileError::Damaged(what) => Self::Damaged { path: path.clone(), what },
+        }
     }
 
     /// Wraps an error of a parser.

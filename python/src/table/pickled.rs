@@ -1,9 +1,11 @@
 //! Serializes a table for `pickle`, so that it can be sent to another process.
 
+use std::io::Cursor;
+
 use arrow_array::RecordBatch;
-use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
-use arrow_schema::{ArrowError, Schema};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
+use ergometer_columnar::{FileError, read_stream};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -22,9 +24,9 @@ pub(super) fn bytes(schema: &Schema, batches: &[RecordBatch]) -> Result<Vec<u8>,
 #[pyfunction]
 pub(crate) fn table_from_stream(packed: &[u8]) -> PyResult<Table> {
     let read = || {
-        let reader = StreamReader::try_new(packed, None)?;
-        let schema = reader.schema();
-        reader.collect::<Result<Vec<_>, ArrowError>>().map(|batches| Table::new(schema, batches))
+        let batches = read_stream(Cursor::new(packed), None)?;
+        let schema = SchemaRef::clone(batches.schema());
+        batches.collect::<Result<Vec<_>, FileError>>().map(|batches| Table::new(schema, batches))
     };
-    read().map_err(|cause: ArrowError| PyValueError::new_err(format!("the bytes are not a table: {cause}")))
+    read().map_err(|cause: FileError| PyValueError::new_err(format!("the bytes are not a table: {cause}")))
 }

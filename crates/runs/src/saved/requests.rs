@@ -6,8 +6,8 @@ use std::path::Path;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, ListArray, RecordBatch};
+use ergometer_columnar::{ParquetFile, Selection};
 use ergometer_units::Timestamp;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::columns::Column;
 use crate::ReadError;
@@ -58,10 +58,10 @@ impl Attempt {
             Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             file => file.map_err(ReadError::io("read", &path))?,
         };
-        let damaged = ReadError::damaged(&path);
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(ReadError::damaged(&path))?;
-        let reader = builder.with_batch_size(1 << 12).build().map_err(ReadError::damaged(&path))?;
-        for batch in reader {
+        let damaged = ReadError::of_file(&path);
+        let file = ParquetFile::open(file).map_err(&damaged)?;
+        let selection = Selection { group: None, columns: None, batch_rows: 1 << 12 };
+        for batch in file.batches(selection).map_err(&damaged)? {
             Self::rows(&batch.map_err(&damaged)?, &mut take);
         }
         Ok(())

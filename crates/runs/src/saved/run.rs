@@ -2,11 +2,10 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
-use arrow_ipc::reader::StreamReader;
+use ergometer_columnar::read_stream;
 use ergometer_units::Timestamp;
 
 use super::columns::Column;
@@ -106,6 +105,9 @@ impl Names {
     }
 }
 
+/// The columns of records that [`Run::open`] reads.
+const READ_COLUMNS: [&str; 3] = ["subject", "model_metrics", "ergometer"];
+
 /// The records read so far.
 #[derive(Debug, Default)]
 struct Records {
@@ -119,16 +121,16 @@ struct Records {
 impl Records {
     fn read(&mut self, path: &Path, model: &str) -> Result<(), ReadError> {
         let file = File::open(path).map_err(ReadError::io("read", path))?;
-        let damaged = ReadError::damaged(path);
-        let whole = StreamReader::try_new(BufReader::new(file), None).map_err(&damaged)?;
-        let schema = whole.schema();
-        self.model = model_in(&schema, model);
+        let damaged = ReadError::of_file(path);
         // Skip the texts of problems and answers, which are most of the bytes.
-        let wanted = ["subject", "model_metrics", "ergometer"];
-        let places = wanted.iter().filter_map(|name| schema.index_of(name).ok()).collect();
-        drop(whole);
-        let file = File::open(path).map_err(ReadError::io("read", path))?;
-        for batch in StreamReader::try_new(BufReader::new(file), Some(places)).map_err(&damaged)? {
+        let batches = read_stream(file, Some(&READ_COLUMNS)).map_err(&damaged)?;
+        let has = |name: &&str| batches.schema().index_of(name).is_ok();
+        if !READ_COLUMNS.iter().any(has) {
+            let what = format!("it has none of the columns {}", READ_COLUMNS.join(", "));
+            return Err(ReadError::Damaged { path: path.to_path_buf(), what });
+        }
+        self.model = model_in(batches.schema(), model);
+        for batch in batches {
             self.push(&batch.map_err(&damaged)?);
         }
         Ok(())

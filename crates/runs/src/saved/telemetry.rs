@@ -6,8 +6,7 @@ use std::path::Path;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type};
 use arrow_array::{Array, RecordBatch, StringArray};
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use ergometer_columnar::{ParquetFile, Selection};
 
 use crate::ReadError;
 use crate::store::TELEMETRY_FILE;
@@ -50,14 +49,12 @@ impl Telemetry {
             Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
             file => file.map_err(ReadError::io("read", &path))?,
         };
-        let damaged = ReadError::damaged(&path);
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(ReadError::damaged(&path))?;
-        let wanted = ["time_ns", "session", "sensor", "device", "scope", "signal", "value", "unit", "provenance"];
-        let mask = ProjectionMask::columns(builder.parquet_schema(), wanted);
-        let reader =
-            builder.with_projection(mask).with_batch_size(1 << 16).build().map_err(ReadError::damaged(&path))?;
+        let damaged = ReadError::of_file(&path);
+        let file = ParquetFile::open(file).map_err(&damaged)?;
+        let columns = ["time_ns", "session", "sensor", "device", "scope", "signal", "value", "unit", "provenance"];
+        let selection = Selection { group: None, columns: Some(&columns), batch_rows: 1 << 16 };
         let mut telemetry = Self::default();
-        for batch in reader {
+        for batch in file.batches(selection).map_err(&damaged)? {
             telemetry.push(&batch.map_err(&damaged)?, signals).ok_or_else(|| ReadError::Damaged {
                 path: path.clone(),
                 what: String::from("its columns are not those of readings"),

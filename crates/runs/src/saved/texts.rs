@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::BufReader;
 
-use arrow_ipc::reader::StreamReader;
+use ergometer_columnar::read_stream;
 
 use super::columns::Column;
 use super::run::{Run, model_in};
@@ -32,9 +31,9 @@ impl Texts {
         let mut first = 0;
         for path in record_files(&run.folder)? {
             let file = File::open(&path).map_err(ReadError::io("read", &path))?;
-            let damaged = ReadError::damaged(&path);
-            let reader = StreamReader::try_new(BufReader::new(file), None).map_err(&damaged)?;
-            let model = model_in(&reader.schema(), &run.summary.model).unwrap_or_default();
+            let damaged = ReadError::of_file(&path);
+            let reader = read_stream(file, None).map_err(&damaged)?;
+            let model = model_in(reader.schema(), &run.summary.model).unwrap_or_default();
             for batch in reader {
                 let batch = batch.map_err(&damaged)?;
                 let columns = [

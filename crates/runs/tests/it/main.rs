@@ -1,5 +1,6 @@
 //! Tests of the public interface.
 
 mod compatibility;
+mod damaged;
 mod metrics;
 mod saved;
