@@ -56,6 +56,20 @@ pub enum TraceError {
         /// The limit on events.
         limit: u64,
     },
+    /// The table of the trace needs more memory than the limit.
+    #[error("the trace needs at least {needed} bytes of memory, more than the limit of {limit} bytes")]
+    TableTooLarge {
+        /// The memory that it needs in bytes, as far as it was read.
+        needed: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// The system does not have enough memory for the table of the trace.
+    #[error("out of memory: the events of the trace need {needed} bytes")]
+    NoMemory {
+        /// The memory that the events need in bytes.
+        needed: u64,
+    },
 }
 
 impl Diagnostic for TraceError {
@@ -71,7 +85,8 @@ impl Diagnostic for TraceError {
                 Some(hint!("pass the file that JAX writes as plugins/profile/TIME/HOST.xplane.pb"))
             }
             Self::Json { .. } => Some(hint!("pass HOST.xplane.pb, which JAX writes to the same folder")),
-            Self::TooManyEvents { .. } => Some(hint!("record a shorter trace")),
+            Self::TooManyEvents { .. } | Self::NoMemory { .. } => Some(hint!("record a shorter trace")),
+            Self::TableTooLarge { .. } => Some(hint!("check that this is a trace, and record a shorter one")),
             Self::TooManyParts { .. } => None,
         }
     }

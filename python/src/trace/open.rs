@@ -62,7 +62,8 @@ pub(crate) fn read_trace(py: Python<'_>, source: &Bound<'_, PyAny>, lenient: boo
         }
     })?
     .map_err(|error| source_error(&error))?;
-    let options = ReadOptions { leniency, ..ReadOptions::default() };
+    let max_table_bytes = reading.limits.decompressed_bytes;
+    let options = ReadOptions { leniency, max_table_bytes, ..ReadOptions::default() };
     let trace = interruptible(py, move || read(sources, &options))?.map_err(|error| exception::<TraceError>(&error))?;
     let files = found.files.iter().map(|file| file.display().to_string()).collect();
     let left_out = found.skipped.iter().filter(|skipped| skipped.reason != SkipReason::PackedCopy);

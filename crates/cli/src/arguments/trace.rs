@@ -51,7 +51,7 @@ pub(crate) struct FilesArguments {
     /// Read a truncated or damaged trace as far as possible, and report what is lost.
     #[arg(long)]
     pub(crate) lenient: bool,
-    /// Maximum size of one decompressed file [default: 8GiB, or half of the free memory if that is less].
+    /// Maximum size of one decompressed file, and of the event table [default: 8GiB, or half the free memory if less].
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) max_size: Option<u64>,
 }

@@ -28,6 +28,11 @@ impl Strings {
         text
     }
 
+    /// The number of texts.
+    pub(crate) fn count(&self) -> usize {
+        self.texts.len()
+    }
+
     /// The text of a name.
     #[must_use]
     pub fn get(&self, text: Text) -> &str {

@@ -8,6 +8,7 @@ use super::event::{Chunk, Columns, Gathered};
 use super::identity::{KnownStat, KnownStats};
 use super::instructions::name_instructions;
 use super::line::{Head, LANDMARK};
+use super::memory::{BYTES_PER_EVENT, Memory};
 use super::resolve::Resolver;
 use super::session::SessionInfo;
 use super::stats::{FilePlane, Files};
@@ -22,9 +23,6 @@ use crate::wire::{Damage, Span};
 /// The number of events that one task reads; a multiple of the distance of landmarks.
 const CHUNK: usize = 1024 * LANDMARK;
 
-/// The size of an event in the columns.
-const BYTES_PER_EVENT: usize = 20;
-
 /// A trace while its events are read.
 pub(super) struct Assembly<'a> {
     pub(super) files: Files,
@@ -32,6 +30,7 @@ pub(super) struct Assembly<'a> {
     /// The lines of each plane in the files.
     pub(super) heads: Vec<Vec<Head>>,
     pub(super) options: &'a ReadOptions,
+    pub(super) memory: Memory,
     pub(super) notices: Vec<Notice>,
 }
 
@@ -61,10 +60,11 @@ struct ChunkResult<'a> {
 impl Assembly<'_> {
     pub(super) fn finish(mut self) -> Result<Trace, TraceError> {
         let events: u64 = self.heads.iter().flatten().map(|head| head.events() as u64).sum();
-        let most = self.options.max_events.min(u64::from(u32::MAX));
-        if events > most {
-            return Err(TraceError::TooManyEvents { events, limit: most });
+        let limit = u64::from(u32::MAX);
+        if events > limit {
+            return Err(TraceError::TooManyEvents { events, limit });
         }
+        self.memory.add_events(self.heads.iter().flatten())?;
         let mut resolver = Resolver::default();
         let zero_ns = self.zero_ns();
         let mut planes = self.planes(&mut resolver);
@@ -200,7 +200,7 @@ impl Assembly<'_> {
                 }
             }
         }
-        let (sources, file_planes) = (&self.files.sources, &self.files.planes);
+        let (sources, file_planes, memory) = (&self.files.sources, &self.files.planes, &self.memory);
         // With short events, the columns are nearly as large as the file. Releasing pages takes time, so other files
         // keep them.
         let events: usize = self.heads.iter().flatten().map(Head::events).sum();
@@ -209,19 +209,29 @@ impl Assembly<'_> {
         let done: Vec<ChunkResult<'_>> = tasks
             .into_par_iter()
             .map(|Task { chunk, columns: Columns { start_ps, duration_ps, kind: kinds }, position }| {
-                let gathered = chunk.read(Columns { start_ps, duration_ps, kind: &mut *kinds });
+                // The other chunks do not matter if the limit is reached.
+                let gathered = if memory.is_exceeded() {
+                    Gathered::default()
+                } else {
+                    chunk.read(Columns { start_ps, duration_ps, kind: &mut *kinds })
+                };
+                memory.add_gathered(&gathered);
                 if is_memory_scarce {
                     sources[file_planes[position.file_plane].source].release(chunk.bytes.start..chunk.bytes.end);
                 }
                 ChunkResult { gathered, kinds, position }
             })
             .collect();
+        memory.check()?;
         let mut rests = Vec::with_capacity(done.len());
         let mut renamed = Vec::with_capacity(done.len());
         for ChunkResult { gathered, kinds, position } in done {
             let FilePlane { source, layout } = &self.files.planes[position.file_plane];
             let file = self.files.sources[*source].bytes();
+            let before = (resolver.kinds.len(), resolver.strings.count());
             renamed.push((kinds, resolver.resolve(file, layout, number(position.file_plane), &gathered)));
+            memory.add_kinds(resolver.kinds.len() - before.0, resolver.strings.count() - before.1);
+            memory.check()?;
             rests.push((gathered, position));
         }
         renamed.into_par_iter().for_each(|(kinds, names)| {

@@ -7,6 +7,7 @@ use memchr::memmem;
 use rayon::prelude::*;
 
 use super::identity::KnownStat;
+use super::memory::{LINE_BYTES, Memory, NOTICE_BYTES, PART_BYTES, PLANE_BYTES};
 use super::stats::raw_stat;
 use crate::table::Platform;
 use crate::wire::{Damage, Field, Fields, Span, Value};
@@ -98,32 +99,35 @@ impl Layout {
         }
     }
 
-    /// The layout of a file.
-    pub(super) fn read(file: &[u8]) -> Self {
+    /// The layout of a file. It is incomplete if the limit on memory is reached.
+    pub(super) fn read(file: &[u8], memory: &Memory) -> Self {
         let mut layout = Self::default();
         let mut fields = Fields::new(file, Span { start: 0, end: file.len() });
         loop {
             let start = fields.offset();
             match fields.next() {
-                _ if layout.planes.len() > MOST_PLANES => return layout,
-                Some(Ok(field)) => layout.take(file, field),
-                Some(Err(damage)) => layout.take_cut(file, start, fields.cut(), damage),
+                _ if layout.planes.len() > MOST_PLANES || memory.is_exceeded() => return layout,
+                Some(Ok(field)) => layout.take(file, field, memory),
+                Some(Err(damage)) => layout.take_cut(file, start, (fields.cut(), damage), memory),
                 None => return layout,
             }
         }
     }
 
-    fn take(&mut self, file: &[u8], field: Field) {
+    fn take(&mut self, file: &[u8], field: Field, memory: &Memory) {
         let Some(span) = field.span() else { return };
         match field.number {
             1 => {
-                let (plane, losses) = PlaneLayout::read(file, span);
+                let (plane, losses) = PlaneLayout::read(file, span, memory);
                 self.losses.extend(losses);
                 self.add(file, plane);
             }
-            2 => self.errors.push(span),
-            3 => self.warnings.push(span),
+            2 | 3 => {
+                memory.add(NOTICE_BYTES);
+                if field.number == 2 { &mut self.errors } else { &mut self.warnings }.push(span);
+            }
             4 => {
+                memory.add(PART_BYTES);
                 let planes = self.planes.len();
                 let session = self.session();
                 session.hosts.push(span);
@@ -134,9 +138,9 @@ impl Layout {
     }
 
     /// Reads the start of a plane at the end of a truncated file. Only the innermost truncated part reports the loss.
-    fn take_cut(&mut self, file: &[u8], start: usize, cut: Option<Field>, damage: Damage) {
+    fn take_cut(&mut self, file: &[u8], start: usize, (cut, damage): (Option<Field>, Damage), memory: &Memory) {
         if let Some(span) = cut.filter(|field| field.number == 1).and_then(Field::span) {
-            let (plane, losses) = PlaneLayout::read(file, span);
+            let (plane, losses) = PlaneLayout::read(file, span, memory);
             if !plane.lines.is_empty() || plane.name.start < plane.name.end {
                 if losses.is_empty() && plane.cut.is_none() {
                     self.losses.push(Loss { part: plane.part(file), damage, bytes: 0 });
@@ -193,15 +197,17 @@ impl PlaneLayout {
         self.lines.par_iter().filter(may_have).copied().collect()
     }
 
-    fn read(file: &[u8], span: Span) -> (Self, Vec<Loss>) {
+    fn read(file: &[u8], span: Span, memory: &Memory) -> (Self, Vec<Loss>) {
+        memory.add(PLANE_BYTES);
         let mut plane = Self { largest_metadata: -1, ..Self::default() };
         let mut fields = Fields::new(file, span);
         let (mut rest, mut descriptions) = (None, None);
         loop {
             let start = fields.offset();
             match fields.next() {
+                _ if memory.is_exceeded() => break,
                 Some(Ok(field)) => {
-                    if let Err(damage) = plane.take(file, field) {
+                    if let Err(damage) = plane.take(file, field, memory) {
                         let lost = field.span().map_or(0, |span| span.end as u64 - damage.offset);
                         descriptions.get_or_insert((damage, 0)).1 += lost;
                     }
@@ -209,6 +215,7 @@ impl PlaneLayout {
                 Some(Err(damage)) => {
                     let cut = fields.cut().filter(|cut| cut.number == 3 && span.end == file.len());
                     if let Some(line) = cut.and_then(Field::span) {
+                        memory.add(LINE_BYTES);
                         plane.lines.push(line);
                         plane.cut = Some(damage);
                     } else {
@@ -237,8 +244,13 @@ impl PlaneLayout {
     }
 
     /// Reads a field of the plane. A damaged description is kept up to the damage.
-    fn take(&mut self, file: &[u8], field: Field) -> Result<(), Damage> {
+    fn take(&mut self, file: &[u8], field: Field, memory: &Memory) -> Result<(), Damage> {
         let Some(span) = field.span() else { return Ok(()) };
+        memory.add(match field.number {
+            3 => LINE_BYTES,
+            4..=6 => PART_BYTES,
+            _ => 0,
+        });
         match field.number {
             2 => self.name = span,
             3 => self.lines.push(span),
@@ -302,15 +314,19 @@ mod tests {
         field(1, &[&field(2, name)[..], rest].concat())
     }
 
+    fn layout(file: &[u8]) -> Layout {
+        Layout::read(file, &Memory::new(u64::MAX))
+    }
+
     fn losses(file: &[u8]) -> Vec<(String, u64, u64)> {
-        let layout = Layout::read(file);
+        let layout = layout(file);
         layout.losses.into_iter().map(|loss| (loss.part, loss.damage.offset, loss.bytes)).collect()
     }
 
     #[test]
     fn a_repeated_plane_name_begins_a_session() {
         let one = [plane(b"a", &[]), plane(b"b", &[]), field(4, b"host")].concat();
-        let layout = Layout::read(&one.repeat(2));
+        let layout = layout(&one.repeat(2));
         assert_eq!(layout.planes.iter().map(|plane| plane.session).collect::<Vec<_>>(), [0, 0, 1, 1]);
         assert_eq!(layout.sessions.iter().map(|session| session.hosts.len()).collect::<Vec<_>>(), [1, 1]);
         assert_eq!(layout.losses.len(), 0);
@@ -321,7 +337,7 @@ mod tests {
         let entry = |id: u8, name: &[u8]| [&[0x08, id][..], &field(2, &field(2, name))].concat();
         let stats = [field(5, &entry(3, b"old")), field(5, &entry(3, b"new")), field(4, &entry(9, b"kind"))].concat();
         let file = plane(b"a", &stats);
-        let layout = Layout::read(&file);
+        let layout = layout(&file);
         assert_eq!(layout.planes[0].stat_names[&3].bytes(&file), b"new");
         assert_eq!((layout.planes[0].event_metadata.len(), layout.planes[0].largest_metadata), (1, 9));
     }
@@ -345,7 +361,7 @@ mod tests {
         assert_eq!(at(7), vec![]);
         assert_eq!(at(8), vec![]);
         assert_eq!(at(11), plane(start + 9, 2));
-        let cut = Layout::read(&whole[..first.len() + 8]);
+        let cut = layout(&whole[..first.len() + 8]);
         assert_eq!((cut.planes.len(), cut.planes[1].lines.len()), (2, 1));
         assert_eq!(cut.planes[1].cut.map(|damage| damage.offset), Some(start + 5));
     }
@@ -364,6 +380,6 @@ mod tests {
         let stat = field(6, &[0x08, 0x01, 0x0b]);
         let file = plane(b"a", &[&damaged[..], &damaged, &stat].concat());
         assert_eq!(losses(&file), [(String::from("the descriptions of plane a"), 9, 7)]);
-        assert_eq!(Layout::read(&file).planes[0].event_metadata.len(), 1);
+        assert_eq!(layout(&file).planes[0].event_metadata.len(), 1);
     }
 }

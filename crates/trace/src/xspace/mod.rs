@@ -11,6 +11,7 @@ mod identity;
 mod instructions;
 mod layout;
 mod line;
+mod memory;
 mod resolve;
 mod session;
 mod stats;
@@ -18,13 +19,14 @@ mod stats;
 use rayon::prelude::*;
 
 use crate::error::TraceError;
-use crate::source::{Leniency, Source};
+use crate::source::{Leniency, Limits, Source};
 use crate::table::{Notice, Trace};
 
 use assembly::Assembly;
 use hosts::name_hosts;
 use layout::{Layout, Loss, MOST_LINES, MOST_PLANES, lossy};
 use line::Head;
+use memory::Memory;
 use session::SessionInfo;
 use stats::{FilePlane, Files};
 
@@ -37,8 +39,8 @@ pub struct ReadOptions {
     pub ids: KeepIds,
     /// The lines to read.
     pub lines: KeepLines,
-    /// The limit on events.
-    pub max_events: u64,
+    /// The limit on the memory of the table of events, in bytes.
+    pub max_table_bytes: u64,
 }
 
 /// The lines to read.
@@ -62,8 +64,8 @@ pub enum KeepIds {
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        // 20 bytes per event: 10 GB.
-        Self { leniency: Leniency::Strict, ids: KeepIds::Yes, lines: KeepLines::All, max_events: 500_000_000 }
+        let max_table_bytes = Limits::default().decompressed_bytes;
+        Self { leniency: Leniency::Strict, ids: KeepIds::Yes, lines: KeepLines::All, max_table_bytes }
     }
 }
 
@@ -75,11 +77,12 @@ const HOSTS: u8 = 0x22;
 
 /// Reads `XSpace` files into one trace. See the [crate documentation](crate) for an example.
 pub fn read(sources: Vec<Source>, options: &ReadOptions) -> Result<Trace, TraceError> {
+    let memory = Memory::new(options.max_table_bytes);
     let mut notices = Vec::new();
     let mut files = Files { sources, planes: Vec::new() };
     let mut sessions: Vec<SessionInfo> = Vec::new();
     for (source, file) in files.sources.iter().enumerate() {
-        let mut layout = read_layout(file, options, &mut notices)?;
+        let mut layout = read_layout(file, options, &memory, &mut notices)?;
         if options.lines == KeepLines::OfWork {
             layout.remove_threads_without_ops(file.bytes());
         }
@@ -104,10 +107,15 @@ pub fn read(sources: Vec<Source>, options: &ReadOptions) -> Result<Trace, TraceE
         info.choose_base(lines);
     }
     name_hosts(&files.sources, &mut sessions);
-    Assembly { files, sessions, heads, options, notices }.finish()
+    Assembly { files, sessions, heads, options, memory, notices }.finish()
 }
 
-fn read_layout(source: &Source, options: &ReadOptions, notices: &mut Vec<Notice>) -> Result<Layout, TraceError> {
+fn read_layout(
+    source: &Source,
+    options: &ReadOptions,
+    memory: &Memory,
+    notices: &mut Vec<Notice>,
+) -> Result<Layout, TraceError> {
     let (file, path) = (source.bytes(), source.path());
     if file.is_empty() {
         return Err(TraceError::Empty { file: path.to_owned() });
@@ -118,7 +126,8 @@ fn read_layout(source: &Source, options: &ReadOptions, notices: &mut Vec<Notice>
     if is_json(file) {
         return Err(TraceError::Json { file: path.to_owned() });
     }
-    let layout = Layout::read(file);
+    let layout = Layout::read(file, memory);
+    memory.check()?;
     if layout.is_too_large() {
         return Err(TraceError::TooManyParts { file: path.to_owned(), planes: MOST_PLANES, lines: MOST_LINES });
     }

@@ -4,6 +4,7 @@ mod accounting;
 mod damage;
 mod formulas;
 mod instructions;
+mod memory;
 mod reader;
 mod reference;
 mod view;

@@ -65,7 +65,7 @@ pub(super) fn open(arguments: &FilesArguments, needs: Needs, screen: Screen) -> 
         Needs::Times => (KeepIds::No, KeepLines::All),
         Needs::Work => (KeepIds::No, KeepLines::OfWork),
     };
-    let options = ReadOptions { leniency, ids, lines, ..ReadOptions::default() };
+    let options = ReadOptions { leniency, ids, lines, max_table_bytes: reading.limits.decompressed_bytes };
     let trace = read(sources, &options).map_err(|error| read_failure(&error, leniency))?;
     let warnings: Vec<Message> = trace.notices().iter().map(Diagnostic::to_message).collect();
     for warning in &warnings {
@@ -88,6 +88,10 @@ fn read_failure(error: &TraceError, leniency: Leniency) -> Failure {
         (TraceError::Damaged { .. }, Leniency::KeepWhole) => {
             failure.hint("copy or record the trace again: no part of it can be read")
         }
+        (TraceError::TableTooLarge { .. }, _) => failure.hint(hint!(
+            "check that this is a trace; record a shorter one, or raise the limit with ",
+            option("max-size")
+        )),
         _ => failure,
     }
 }

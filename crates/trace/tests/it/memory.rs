@@ -1,0 +1,112 @@
+//! The memory of a trace is limited: files whose parts take more memory than bytes are errors, and nothing aborts.
+
+use std::io::Write;
+
+use ergometer_diagnostics::{CommandLine, Diagnostic};
+use ergometer_trace::{Limits, ReadOptions, Reading, Source, Trace, TraceError, read};
+use ergometer_trace_testing::xspace::{delimited, varint};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use crate::fixture;
+
+const LIMIT: u64 = 8 << 20;
+
+fn read_within(bytes: Vec<u8>, max_table_bytes: u64) -> Result<Trace, TraceError> {
+    let options = ReadOptions { max_table_bytes, ..ReadOptions::default() };
+    read(vec![Source::from_bytes("host.xplane.pb", bytes)], &options)
+}
+
+/// A plane with this content after its name.
+fn plane(content: &[u8]) -> Vec<u8> {
+    delimited(1, &[&delimited(2, b"/device:GPU:0")[..], content].concat())
+}
+
+/// A line with these events.
+fn line(events: &[u8]) -> Vec<u8> {
+    plane(&delimited(3, events))
+}
+
+#[test]
+fn small_parts_that_take_much_memory_are_an_error_at_the_limit() {
+    let kinds: Vec<u8> = (0..100_000).flat_map(|id| delimited(4, &[&[0x08][..], &varint(id)].concat())).collect();
+    let run_id = delimited(5, &[&[0x08, 0x01][..], &delimited(2, &delimited(2, b"run_id"))].concat());
+    let run = delimited(4, &delimited(4, &[0x08, 0x01, 0x18, 0x05]));
+    let runs = plane(&[&run_id[..], &delimited(3, &run.repeat(200_000))].concat());
+    let with_plane = |rest: Vec<u8>| [line(&[0x22, 0x00]), rest].concat();
+    for (name, bytes) in [
+        ("events", line(&[0x22, 0x00].repeat(1_000_000))),
+        ("kinds", line(&kinds)),
+        ("aggregated events", line(&delimited(4, &[0x28, 0x03]).repeat(200_000))),
+        ("run ids", runs),
+        ("lines", plane(&[0x1a, 0x00].repeat(100_000))),
+        ("stats of a plane", plane(&[0x32, 0x00].repeat(1_000_000))),
+        ("planes", [0x0a, 0x00].repeat(50_000)),
+        ("errors", with_plane([0x12, 0x00].repeat(500_000))),
+        ("warnings", with_plane([0x1a, 0x00].repeat(500_000))),
+        ("hosts", with_plane([0x22, 0x00].repeat(500_000))),
+    ] {
+        match read_within(bytes.clone(), LIMIT) {
+            Err(TraceError::TableTooLarge { needed, limit: LIMIT }) => assert!(needed > LIMIT, "{name}: {needed}"),
+            other => panic!("{name}: {:?}", other.map(|trace| trace.planes().len())),
+        }
+        assert!(read_within(bytes, ReadOptions::default().max_table_bytes).is_ok(), "{name}");
+    }
+}
+
+#[test]
+fn the_error_has_the_limit_and_a_hint() {
+    let error = read_within(line(&[0x22, 0x00].repeat(100)), 2000).unwrap_err().one_line(&CommandLine);
+    assert_eq!(
+        error,
+        "the trace needs at least 3892 bytes of memory, more than the limit of 2000 bytes. \
+         hint: check that this is a trace, and record a shorter one"
+    );
+}
+
+#[test]
+fn a_recorded_trace_takes_less_memory_than_its_file() {
+    for name in ["gpu_autotune.xplane.pb", "gpu_train_200.xplane.pb.xz"] {
+        let source = Source::unpack(name, fixture(name), &Reading::default()).unwrap();
+        let options = ReadOptions { max_table_bytes: source.bytes().len() as u64, ..ReadOptions::default() };
+        assert!(read(vec![source], &options).is_ok(), "{name}");
+    }
+}
+
+/// 12 million events without content: 24 MB, or 24 kB compressed, that become a table of 250 MB.
+fn many_events() -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(&line(&[0x22, 0x00].repeat(12_000_000))).unwrap();
+    packed.finish().unwrap()
+}
+
+#[test]
+#[ignore = "started with little address space by the next test"]
+fn read_many_events_with_little_address_space() {
+    let packed = many_events();
+    let limits = Limits::from_free_memory();
+    assert!(limits.decompressed_bytes < 200 << 20, "{limits:?}");
+    for max_table_bytes in [limits.decompressed_bytes, u64::MAX] {
+        let source = Source::unpack("host.xplane.pb.gz", packed.clone(), &Reading { limits, ..Reading::default() });
+        let options = ReadOptions { max_table_bytes, ..ReadOptions::default() };
+        let error = read(vec![source.unwrap()], &options).err().map(|error| error.to_string());
+        println!("read: {}", error.unwrap_or_default());
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn too_little_address_space_is_an_error_and_not_an_abort() {
+    let child = std::process::Command::new("sh")
+        .arg("-c")
+        .arg("ulimit -v 300000 && exec \"$0\" --exact memory::read_many_events_with_little_address_space --ignored --nocapture")
+        .arg(std::env::current_exe().unwrap())
+        .env("RAYON_NUM_THREADS", "2")
+        .env("RUST_TEST_THREADS", "1")
+        .output()
+        .unwrap();
+    let (text, errors) = (String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
+    assert!(child.status.success(), "{:?}: {text} {errors}", child.status);
+    assert!(text.contains("read: the trace needs at least 252001792 bytes"), "{text}");
+    assert!(text.contains("read: out of memory: the events of the trace need 252000000 bytes"), "{text}");
+}
