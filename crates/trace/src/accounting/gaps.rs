@@ -35,7 +35,9 @@ fn pieces(device: &Device<'_>) -> Vec<Piece> {
         let start = line.start_ps[event];
         Piece { interval: Interval { start, end: start + line.duration_ps[event] }, kind: line.kind[event] }
     };
-    let mut pieces: Vec<Piece> = device.placed_work().map(piece).collect();
+    // A list that grows would need twice the memory.
+    let mut pieces = Vec::with_capacity(device.lines.iter().map(|(_, line)| line.len()).sum());
+    pieces.extend(device.placed_work().map(piece));
     // A stable sort, because the lines are nearly sorted and merging sorted runs is cheap.
     pieces.sort_by_key(|piece| piece.interval.start);
     pieces

@@ -1,4 +1,4 @@
-//! Counts the memory that the table of a trace takes, and stops reading at the limit.
+//! Counts the memory that a trace takes, and stops reading at the limit.
 //!
 //! Two bytes of a file can declare an event, a line or a stat, and compressed they take almost nothing. Memory is
 //! therefore counted before it is allocated, by what a part takes at most.
@@ -7,13 +7,16 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::event::Gathered;
-use super::line::{Head, LANDMARK};
+use super::line::Head;
 use crate::error::TraceError;
 use crate::table::Ids;
 
 /// The size of an event in the columns.
 pub(super) const BYTES_PER_EVENT: usize = 20;
 
+/// The memory of an event: its columns, the offset of every sixteenth event twice, and up to 43 bytes to compute times
+/// (24 to sort it by start, 12 for the sort itself, and some for gaps and executions).
+const EVENT_BYTES: usize = 64;
 /// The memory of a plane: its names, its place in the maps, and its entry in the table.
 pub(super) const PLANE_BYTES: u64 = 1024;
 /// The memory of a line: its span, its header, its segment, and its entry in the table.
@@ -54,19 +57,18 @@ impl Memory {
         if needed > self.limit { Err(TraceError::TableTooLarge { needed, limit: self.limit }) } else { Ok(()) }
     }
 
-    /// Counts the columns of the events, and checks that the system has that much memory.
+    /// Counts the memory of the events, and checks that the system has that much.
     pub(super) fn add_events<'a>(&self, lines: impl Iterator<Item = &'a Head>) -> Result<(), TraceError> {
         let events: usize = lines.map(Head::events).sum();
-        // Two copies of the offset of every sixteenth event.
-        let columns = events.saturating_mul(BYTES_PER_EVENT + 2 * size_of::<usize>() / LANDMARK);
-        self.add(columns as u64);
+        let bytes = events.saturating_mul(EVENT_BYTES);
+        self.add(bytes as u64);
         self.check()?;
         // The columns are allocated as zeros, which costs nothing until they are written, but aborts the process if it
-        // fails. Ask for the same memory first, and a quarter more for all that follows.
+        // fails. Ask for the memory first, and a quarter more for all that follows.
         let mut probe: Vec<u8> = Vec::new();
-        let is_there = probe.try_reserve_exact(columns.saturating_add(columns / 4)).is_ok();
+        let is_there = probe.try_reserve_exact(bytes.saturating_add(bytes / 4)).is_ok();
         black_box(&mut probe);
-        if is_there { Ok(()) } else { Err(TraceError::NoMemory { needed: columns as u64 }) }
+        if is_there { Ok(()) } else { Err(TraceError::NoMemory { needed: bytes as u64 }) }
     }
 
     /// Counts the results of a chunk besides its columns. Ids and events without a time are copied once.

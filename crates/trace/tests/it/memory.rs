@@ -59,7 +59,7 @@ fn the_error_has_the_limit_and_a_hint() {
     let error = read_within(line(&[0x22, 0x00].repeat(100)), 2000).unwrap_err().one_line(&CommandLine);
     assert_eq!(
         error,
-        "the trace needs at least 3892 bytes of memory, more than the limit of 2000 bytes. \
+        "the trace needs at least 8192 bytes of memory, more than the limit of 2000 bytes. \
          hint: check that this is a trace, and record a shorter one"
     );
 }
@@ -73,7 +73,7 @@ fn a_recorded_trace_takes_less_memory_than_its_file() {
     }
 }
 
-/// 12 million events without content: 24 MB, or 24 kB compressed, that become a table of 250 MB.
+/// 12 million events without content: 24 MB, or 24 kB compressed, that need up to 768 MB.
 fn many_events() -> Vec<u8> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     packed.write_all(&line(&[0x22, 0x00].repeat(12_000_000))).unwrap();
@@ -107,6 +107,6 @@ fn too_little_address_space_is_an_error_and_not_an_abort() {
         .unwrap();
     let (text, errors) = (String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
     assert!(child.status.success(), "{:?}: {text} {errors}", child.status);
-    assert!(text.contains("read: the trace needs at least 252001792 bytes"), "{text}");
-    assert!(text.contains("read: out of memory: the events of the trace need 252000000 bytes"), "{text}");
+    assert!(text.contains("read: the trace needs at least 768001792 bytes"), "{text}");
+    assert!(text.contains("read: out of memory: the events of the trace need 768000000 bytes"), "{text}");
 }
