@@ -18,8 +18,9 @@ pub enum FileError {
 }
 
 impl FileError {
-    pub(crate) fn damaged(what: impl Into<String>) -> Self {
-        Self::Damaged(what.into())
+    /// Damage with the first line of a message. The other lines of some libraries say where their own code was.
+    pub(crate) fn damaged(what: impl AsRef<str>) -> Self {
+        Self::Damaged(what.as_ref().lines().next().unwrap_or_default().to_owned())
     }
 }
 
@@ -29,7 +30,7 @@ impl From<io::Error> for FileError {
             io::ErrorKind::UnexpectedEof => Self::damaged("it ends early"),
             // Seeking to a position that a damaged length gives, and decompressing damaged bytes.
             io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData | io::ErrorKind::Other => {
-                Self::Damaged(cause.to_string())
+                Self::damaged(cause.to_string())
             }
             _ => Self::Io(cause),
         }
@@ -40,7 +41,7 @@ impl From<ArrowError> for FileError {
     fn from(error: ArrowError) -> Self {
         match error {
             ArrowError::IoError(_, cause) => cause.into(),
-            other => Self::Damaged(other.to_string()),
+            other => Self::damaged(other.to_string()),
         }
     }
 }
@@ -50,9 +51,9 @@ impl From<ParquetError> for FileError {
         match error {
             ParquetError::External(cause) => match cause.downcast::<io::Error>() {
                 Ok(cause) => (*cause).into(),
-                Err(other) => Self::Damaged(other.to_string()),
+                Err(other) => Self::damaged(other.to_string()),
             },
-            other => Self::Damaged(other.to_string()),
+            other => Self::damaged(other.to_string()),
         }
     }
 }
@@ -61,6 +62,6 @@ impl From<ParquetError> for FileError {
 pub(crate) fn guarded<T, E: Into<FileError>>(read: impl FnOnce() -> Result<T, E>) -> Result<T, FileError> {
     match contain_panic(read) {
         Ok(result) => result.map_err(Into::into),
-        Err(panic) => Err(FileError::Damaged(format!("its reader failed: {panic}"))),
+        Err(panic) => Err(FileError::damaged(format!("its reader failed: {panic}"))),
     }
 }
