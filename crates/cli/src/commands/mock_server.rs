@@ -27,7 +27,8 @@ pub(crate) fn run(arguments: &MockServerArguments, screen: Screen) -> Result<Exi
     while !interrupt.sleep_until(Instant::now() + WAIT) {}
     let stats = runtime.block_on(server.stop());
     match arguments.format {
-        ServerFormat::Text => screen.note(&summary(&stats, screen.plain())),
+        // A message is one line: it escapes line breaks.
+        ServerFormat::Text => summary(&stats, screen.plain()).lines().for_each(|line| screen.note(line)),
         ServerFormat::Json => print(&format!("{}\n", json!({"totals": stats.totals})))?,
     }
     Ok(Exit::Done.into())
@@ -75,5 +76,5 @@ fn summary(stats: &Stats, screen: Screen) -> String {
     let faults = totals.faults.iter().map(|(fault, count)| format!("{fault} {}", thousands(*count as f64)));
     row("faults", totals.faults.values().sum(), faults.collect::<Vec<_>>().join(", "));
     row("connections", totals.connections, String::new());
-    table.render(screen).trim_end().to_owned()
+    table.render(screen)
 }

@@ -78,6 +78,28 @@ fn it_answers_until_interrupted_and_prints_totals() {
     assert_eq!((&totals["requests"], &totals["tokens"], &totals["rejected"]), (&json!(2), &json!(2), &json!(1)));
 }
 
+/// The totals are several lines, and a message escapes line breaks.
+#[test]
+fn totals_are_printed_as_lines() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ergo"))
+        .args(["mock-server", "--port", "0"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    stderr.read_line(&mut line).unwrap();
+    assert!(line.starts_with("listening on http://127.0.0.1:"), "{line}");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let mut totals = String::new();
+    stderr.read_to_string(&mut totals).unwrap();
+    assert!(child.wait().unwrap().success());
+    let names: Vec<&str> =
+        totals.lines().map(|line| line.trim_start().split("  ").next().unwrap_or_default()).collect();
+    assert_eq!(names, ["requests", "tokens sent", "faults", "connections"], "{totals}");
+    assert!(!totals.contains('\\'), "{totals}");
+}
+
 #[test]
 fn invalid_scripts_and_used_ports_are_errors() {
     let with = |arguments: &[&'static str]| [&["mock-server"][..], arguments].concat();
