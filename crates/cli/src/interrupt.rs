@@ -10,6 +10,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::exit::Failure;
+use crate::threads::cannot_start;
+
 /// Whether the user asked to stop; waits wake up on every signal.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Interrupt(Arc<Signalled>);
@@ -36,18 +39,19 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 impl Interrupt {
     /// Starts to listen; Ctrl-C no longer ends the program.
-    pub(crate) fn listen() -> io::Result<Self> {
+    pub(crate) fn listen() -> Result<Self, Failure> {
         let interrupt = Self::default();
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCHLD])?;
         let shared = Arc::clone(&interrupt.0);
-        thread::Builder::new().name(String::from("ergo-signals")).spawn(move || {
+        let listen = move || {
             for signal in signals.forever() {
                 let mut asked = shared.lock();
                 asked.times += usize::from(signal != SIGCHLD);
                 asked.alone |= signal == SIGTERM || signal == SIGHUP;
                 shared.changed.notify_all();
             }
-        })?;
+        };
+        thread::Builder::new().name(String::from("ergo-signals")).spawn(listen).map_err(cannot_start)?;
         Ok(interrupt)
     }
 
@@ -70,9 +74,9 @@ impl Interrupt {
     }
 
     /// Calls a function on its own thread each time the user asks to stop, with the number of times so far.
-    pub(crate) fn on_signals(&self, mut call: impl FnMut(usize) + Send + 'static) -> io::Result<()> {
+    pub(crate) fn on_signals(&self, mut call: impl FnMut(usize) + Send + 'static) -> Result<(), Failure> {
         let shared = Arc::clone(&self.0);
-        thread::Builder::new().name(String::from("ergo-stop")).spawn(move || {
+        let watch = move || {
             let mut seen = 0;
             loop {
                 let mut asked = shared.lock();
@@ -83,7 +87,8 @@ impl Interrupt {
                 drop(asked);
                 call(seen);
             }
-        })?;
+        };
+        thread::Builder::new().name(String::from("ergo-stop")).spawn(watch).map_err(cannot_start)?;
         Ok(())
     }
 

@@ -22,6 +22,7 @@ mod phrasing;
 mod recorder;
 mod report;
 mod screen;
+mod threads;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

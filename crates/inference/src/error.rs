@@ -105,6 +105,12 @@ pub enum ModelError {
         #[source]
         cause: Box<dyn Error + Send + Sync>,
     },
+    /// The threads that compute with large matrices could not be started.
+    #[error("cannot start a thread: {cause}")]
+    Threads {
+        /// The error of the operating system.
+        cause: String,
+    },
 }
 
 impl Diagnostic for ModelError {
@@ -125,6 +131,9 @@ impl Diagnostic for ModelError {
                 hint!("check that no shard is missing and that config.json belongs to these weights")
             }
             Self::Shape { .. } => hint!("use the config.json that belongs to these weights"),
+            Self::Threads { .. } => {
+                hint!("check the limits on processes and on memory with `ulimit -u` and `ulimit -v`")
+            }
             Self::Json { .. } | Self::Index { .. } | Self::Tokenizer { .. } | Self::Template { .. } => return None,
         })
     }

@@ -37,6 +37,7 @@ mod python_methods;
 mod rope;
 mod sampling;
 mod stop;
+mod threads;
 mod tokenizer;
 mod transformer;
 mod vector;

@@ -8,6 +8,7 @@ use crate::config::{Config, parse_generation_config};
 use crate::demo::Demo;
 use crate::error::ModelError;
 use crate::files::Files;
+use crate::threads::start_threads;
 use crate::tokenizer::Tokenizer;
 use crate::transformer::Transformer;
 
@@ -82,6 +83,9 @@ impl Model {
         end_tokens.extend(chat.end().and_then(|end| tokenizer.token(end)));
         let mut checkpoint = Checkpoint::open(&files.weights)?;
         let transformer = Transformer::load(&config, &mut checkpoint)?;
+        if transformer.is_parallel() {
+            start_threads()?;
+        }
         let tally = checkpoint.tally();
         let info = ModelInfo {
             name,

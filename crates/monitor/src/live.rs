@@ -184,13 +184,15 @@ impl Live<'_> {
 /// have to be noticed all the same.
 fn read_events() -> io::Result<Receiver<Event>> {
     let (sender, receiver) = mpsc::channel();
-    thread::Builder::new().name(String::from("ergo-keys")).spawn(move || {
+    let read = move || {
         while let Ok(event) = event::read() {
             if sender.send(event).is_err() {
                 return;
             }
         }
-    })?;
+    };
+    let started = thread::Builder::new().name(String::from("ergo-keys")).spawn(read);
+    started.map_err(|cause| io::Error::new(cause.kind(), format!("cannot start a thread: {cause}")))?;
     Ok(receiver)
 }
 

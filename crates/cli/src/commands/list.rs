@@ -13,6 +13,7 @@ use crate::csv;
 use crate::exit::{Exit, Failure};
 use crate::report::to_json;
 use crate::screen::{Align, Screen, Table, Tone, print};
+use crate::threads::{Workers, start_runtime};
 
 #[derive(Debug, Serialize)]
 struct Item {
@@ -61,7 +62,7 @@ pub(crate) fn run(arguments: &ListArguments, screen: Screen) -> Result<ExitCode,
 /// The models of a client.
 fn models(arguments: &ListArguments) -> Result<Vec<Item>, Failure> {
     let spec = config::client(arguments.client.as_deref(), &arguments.server);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = start_runtime(Workers::Caller)?;
     let listed = runtime.block_on(async {
         let client = ergometer_clients::open(&spec)?;
         let models = client.models().await;

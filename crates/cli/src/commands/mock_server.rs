@@ -11,6 +11,7 @@ use crate::exit::{Exit, Failure};
 use crate::figures::thousands;
 use crate::interrupt::Interrupt;
 use crate::screen::{Align, Screen, Table, Tone, print};
+use crate::threads::{Workers, start_runtime};
 
 /// How long to wait for Ctrl-C at a time.
 const WAIT: Duration = Duration::from_secs(3600);
@@ -18,7 +19,8 @@ const WAIT: Duration = Duration::from_secs(3600);
 pub(crate) fn run(arguments: &MockServerArguments, screen: Screen) -> Result<ExitCode, Failure> {
     let key = arguments.key_variable().map(read_key).transpose()?;
     let interrupt = Interrupt::listen()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let runtime = start_runtime(Workers::Threads(cores))?;
     let server = runtime.block_on(MockServer::start(arguments.script(key))).map_err(|error| match error {
         ServerError::Script(error) => Failure::usage(error),
         error => Failure::failed(error),

@@ -13,6 +13,7 @@ mod profile;
 mod self_check;
 mod servers;
 mod sweep;
+mod threads;
 mod trace;
 mod trace_functions;
 mod trace_handmade;

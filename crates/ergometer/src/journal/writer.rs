@@ -50,10 +50,10 @@ impl JournalWriter {
     /// Creates a file, which must not exist.
     pub fn create(path: &Path, secrets: Secrets) -> Result<Self, JournalError> {
         let file = OpenOptions::new().append(true).create_new(true).open(path);
-        Ok(Self::start(file.map_err(JournalError::io("create", path))?, path, secrets))
+        Self::start(file.map_err(JournalError::io("create", path))?, path, secrets)
     }
 
-    fn start(file: File, path: &Path, secrets: Secrets) -> Self {
+    fn start(file: File, path: &Path, secrets: Secrets) -> Result<Self, JournalError> {
         let (sender, receiver) = mpsc::channel();
         let (failure, waiting) = (Arc::default(), Arc::default());
         let (path, shared) = (path.to_path_buf(), Arc::clone(&failure));
@@ -66,8 +66,11 @@ impl JournalWriter {
             secrets,
         };
         let builder = std::thread::Builder::new().name(String::from("ergo-journal"));
-        let thread = builder.spawn(move || writer.run(&receiver)).ok();
-        Self { sender: Some(sender), thread, failure, waiting, path }
+        let thread = builder.spawn(move || writer.run(&receiver)).map_err(|cause| {
+            let cause = std::io::Error::new(cause.kind(), format!("cannot start a thread: {cause}"));
+            JournalError::Io { action: "write", path: path.clone(), cause }
+        })?;
+        Ok(Self { sender: Some(sender), thread: Some(thread), failure, waiting, path })
     }
 
     /// Queues an entry. The next [`write`](Self::write) or [`queue`](Self::queue) reports an error.
@@ -208,8 +211,8 @@ mod tests {
     #[tokio::test]
     async fn a_full_disk_is_reported() {
         let path = Path::new("/dev/full");
-        let writer =
-            JournalWriter::start(OpenOptions::new().append(true).open(path).unwrap(), path, Secrets::default());
+        let file = OpenOptions::new().append(true).open(path).unwrap();
+        let writer = JournalWriter::start(file, path, Secrets::default()).unwrap();
         let error = writer.write(Entry::Closed(Closing::Finished)).await.unwrap_err();
         assert!(error.is_disk_full() && error.to_string().contains("the disk is full"), "{error}");
         assert!(writer.write(Entry::Closed(Closing::Finished)).await.unwrap_err().is_disk_full(), "reported again");

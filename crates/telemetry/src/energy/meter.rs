@@ -91,8 +91,11 @@ impl<'a> EnergyMeter<'a> {
         let mut sources = Vec::with_capacity(pending.len());
         for several in pending.chunks(width) {
             std::thread::scope(|scope| {
-                let builders: Vec<_> =
-                    several.iter().map(|&(source, summed)| scope.spawn(move || build(source, summed))).collect();
+                let start = |&(source, summed): &(Source, bool)| {
+                    let builder = std::thread::Builder::new().name(String::from("ergo-energy"));
+                    builder.spawn_scoped(scope, move || build(source, summed))
+                };
+                let builders: Vec<_> = several.iter().map(start).collect();
                 for (builder, &(source, summed)) in builders.into_iter().zip(several) {
                     let lost = || ScopeMeter {
                         source,
@@ -102,7 +105,9 @@ impl<'a> EnergyMeter<'a> {
                         incidents: Vec::new(),
                         base,
                     };
-                    sources.push(builder.join().unwrap_or_else(|_| lost()));
+                    // Without a thread of its own, the curve is built here.
+                    let built = builder.map_or_else(|_| Ok(build(source, summed)), std::thread::ScopedJoinHandle::join);
+                    sources.push(built.unwrap_or_else(|_| lost()));
                 }
             });
         }

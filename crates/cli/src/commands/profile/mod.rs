@@ -26,6 +26,7 @@ use crate::arguments::{ProfileArguments, SummaryFormat};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::screen::Screen;
+use crate::threads::{Workers, start_runtime};
 use live::Live;
 
 /// Signals within this time count as one.
@@ -34,7 +35,7 @@ const SAME_SIGNAL: Duration = Duration::from_millis(500);
 pub(crate) fn run(arguments: &ProfileArguments, screen: Screen) -> Result<ExitCode, Failure> {
     // Reaching the file size limit shall be an error, not a signal that ends the process.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(senders()).enable_all().build()?;
+    let runtime = start_runtime(Workers::Threads(senders()))?;
     if sweep::is_requested(arguments) {
         let result = runtime.block_on(sweep::sweep(arguments, screen));
         runtime.shutdown_background();

@@ -25,8 +25,10 @@ use std::process::ExitCode;
 use crate::arguments::TraceCommand;
 use crate::exit::Failure;
 use crate::screen::Screen;
+use crate::threads::start_pool;
 
 pub(crate) fn run(command: &TraceCommand, screen: Screen) -> Result<ExitCode, Failure> {
+    start_pool()?;
     match command {
         TraceCommand::Summary(arguments) => summary::run(arguments, screen),
         TraceCommand::Ops(arguments) => rows::ops(arguments, screen),
