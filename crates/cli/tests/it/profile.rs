@@ -346,3 +346,29 @@ fn secrets_are_neither_stored_nor_shown() {
     assert_eq!(output.status.code(), Some(2), "the embedded client takes none of these options");
     assert!(!stderr(&output).contains("hunter2hunter2"), "{}", stderr(&output));
 }
+
+/// The folder of a run without a record is removed, so there is nothing to resume.
+#[test]
+fn a_full_disk_suggests_to_resume_only_a_run_that_was_kept() {
+    // In units of 512 or 1024 bytes, depending on the shell. The manifest has about 2 KB, the journal of 40 queries more
+    // than 100 KB.
+    for (limit, is_kept) in [("0", false), ("1", false), ("40", true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let script = format!("ulimit -f {limit}; exec \"$0\" \"$@\"");
+        let output = assert_cmd::Command::new("sh")
+            .args(["-c", &script, env!("CARGO_BIN_EXE_ergo")])
+            .args(QUICK)
+            .arg(folder.path())
+            .output()
+            .unwrap();
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{limit}: {message}");
+        assert!(message.contains("error: cannot write ") && message.contains("hint: free disk space"), "{message}");
+        let runs: Vec<PathBuf> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(runs.len(), usize::from(is_kept), "{limit}: {runs:?}");
+        match runs.first() {
+            Some(run) => assert!(message.contains(&format!("ergo profile --resume {}`", run.display())), "{message}"),
+            None => assert!(!message.contains("--resume"), "{message}"),
+        }
+    }
+}

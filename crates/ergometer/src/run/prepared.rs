@@ -44,10 +44,12 @@ pub struct PreparedRun {
 pub struct FinishedRun {
     /// Why it ended.
     pub closing: Closing,
-    /// The results; `None` without a record.
+    /// The results; `None` without a record, or if `failure` kept them from being written.
     pub closed: Option<ClosedRun>,
     /// An error that stopped the run. The measurements so far are kept.
     pub failure: Option<RunError>,
+    /// The run folder, which can be resumed. `None` without a record: a new run without one leaves no folder.
+    pub folder: Option<PathBuf>,
 }
 
 impl PreparedRun {
@@ -330,7 +332,7 @@ impl PreparedRun {
         };
         let path = folder.now();
         if !folder.has_record() {
-            return Ok(FinishedRun { closing: ended.closing, closed: None, failure: ended.failure });
+            return Ok(FinishedRun { closing: ended.closing, closed: None, failure: ended.failure, folder: None });
         }
         if ended.failure.is_none() {
             let review = Review { journal: JournalFolder::of_run(&path), client, common, judge, stop: wish };
@@ -338,14 +340,14 @@ impl PreparedRun {
         }
         observer.notice(super::Notice::Closing(folder.path()));
         let closed = tokio::task::spawn_blocking(move || close::close(&path)).await;
+        let finished = |closed, failure| {
+            let folder = Some(folder.path().to_path_buf());
+            Ok(FinishedRun { closing: ended.closing, closed, failure, folder })
+        };
         match (closed, ended.failure) {
-            (Ok(Ok(closed)), failure) => Ok(FinishedRun { closing: ended.closing, closed: Some(closed), failure }),
-            // A resumed run that still has no record.
-            (Ok(Err(CloseError::NoRecords { .. })), failure) => {
-                Ok(FinishedRun { closing: ended.closing, closed: None, failure })
-            }
-            // The error that stopped the run comes before its consequences.
-            (_, Some(failure)) => Err(failure),
+            (Ok(Ok(closed)), failure) => finished(Some(closed), failure),
+            // A resumed run that still has no record, or an error that stopped the run: it comes before its consequences.
+            (Ok(Err(CloseError::NoRecords { .. })), failure) | (_, failure @ Some(_)) => finished(None, failure),
             (Ok(Err(error)), None) => Err(error.into()),
             (Err(error), None) => {
                 Err(RunError::internal(format!("the files of the run could not be written: {error}")))

@@ -77,7 +77,9 @@ async fn profile(arguments: &ProfileArguments, screen: Screen) -> Result<Option<
     screen.note(&head::line(&prepared));
     let live = Arc::new(Live::new(screen, prepared.config().schedule));
     let stop = stop_on_signals(Arc::new(Mutex::new(Arc::downgrade(&live))))?;
-    prepared.run(target, stop, live).await.map(Some).map_err(failure)
+    // A run that is resumed keeps its folder. A new one that fails without a result has no folder.
+    let kept = arguments.resume.folder.as_deref();
+    prepared.run(target, stop, live).await.map(Some).map_err(|error| failure_of(error, kept))
 }
 
 /// From now on Ctrl-C stops the run, and a second Ctrl-C exits at once. Before, it ends the program, as there is
@@ -165,9 +167,10 @@ fn target(folder: PathBuf, arguments: &ProfileArguments, screen: Screen) -> Resu
 
 /// Prints the result.
 fn end(finished: FinishedRun, format: SummaryFormat, screen: Screen) -> Result<ExitCode, Failure> {
+    let kept = finished.folder.as_deref();
     let Some(closed) = &finished.closed else {
         return Err(match finished.failure {
-            Some(error) => failure(error),
+            Some(error) => failure_of(error, kept),
             None if finished.closing == Closing::Interrupted => {
                 Failure::interrupted("interrupted before the first request ended; nothing was kept")
             }
@@ -176,7 +179,7 @@ fn end(finished: FinishedRun, format: SummaryFormat, screen: Screen) -> Result<E
     };
     show::print(closed, format, screen)?;
     if let Some(error) = finished.failure {
-        return Err(failure(error));
+        return Err(failure_of(error, kept));
     }
     let summary = &closed.summary;
     match finished.closing {
@@ -206,8 +209,13 @@ fn has_failures(summary: &Summary) -> bool {
 }
 
 /// Maps an error to its exit code: an unknown id, a wrong parameter or an invalid configuration is wrong usage.
-#[expect(clippy::needless_pass_by_value, reason = "it is passed to map_err")]
 pub(super) fn failure(error: RunError) -> Failure {
+    failure_of(error, None)
+}
+
+/// The failure of a run, which can be resumed if its folder was kept.
+#[expect(clippy::needless_pass_by_value, reason = "it is passed to map_err")]
+fn failure_of(error: RunError, kept: Option<&Path>) -> Failure {
     match &error {
         RunError::Dataset(
             DatasetError::Unknown { .. }
@@ -218,10 +226,13 @@ pub(super) fn failure(error: RunError) -> Failure {
         | RunError::Client(ClientError::Unknown { .. } | ClientError::Parameter(_))
         | RunError::Device(_)
         | RunError::Config(_) => Failure::usage(&error),
-        RunError::Journal(cause) if cause.is_disk_full() => Failure::failed(&error).hint(hint!(
-            "free disk space or raise the file size limit; the journal has everything measured so far, so resume with ",
-            command("profile --resume RUN_FOLDER")
-        )),
+        RunError::Journal(cause) if cause.is_disk_full() => Failure::failed(&error).hint(match kept {
+            Some(folder) => hint!(
+                "free disk space or raise the file size limit; everything measured so far is kept, so resume with ",
+                command(format!("profile --resume {}", folder.display()))
+            ),
+            None => hint!("free disk space or raise the file size limit"),
+        }),
         _ => Failure::failed(&error),
     }
 }
