@@ -40,6 +40,7 @@ pub mod hwmon;
 pub mod intel_gpu;
 pub mod modelled;
 pub mod nvidia;
+pub mod process_group;
 pub mod processes;
 mod processor_time;
 pub mod rapl;

@@ -1,9 +1,9 @@
 //! Runs a shell command at intervals and reads the power or energy that it prints.
 //!
 //! The command runs as `sh -c` in its own process group, with an empty standard input. The first 64 KiB of its output
-//! are kept. At the timeout, and when the sensor is dropped, the whole process group is killed. A sample waits at most
-//! 100 ms for the command, so stopping a run never waits for a slow command. A command that cannot be killed (with
-//! `sudo` it runs as another user) is not started again until it ends, so only one is ever running.
+//! are kept. At the timeout, when the sensor is dropped and when this process ends, the whole process group is killed. A
+//! sample waits at most 100 ms for the command, so stopping a run never waits for a slow command. A command that cannot
+//! be killed (with `sudo` it runs as another user) is not started again until it ends, so only one is ever running.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -22,6 +22,7 @@ use super::meter::{Moment, Source, SourceError, Update, Value};
 use super::output::{Amount, Finder, excerpt};
 use super::spec::SecretText;
 use super::with_hint;
+use crate::process_group::GroupGuard;
 
 const OUTPUT_LIMIT: usize = 64 * 1024;
 const ERROR_LIMIT: usize = 4096;
@@ -31,6 +32,9 @@ const SLICE: Duration = Duration::from_millis(100);
 const LAST_SLICE: Duration = Duration::from_secs(1);
 /// How long processes that outlive the command may keep its output open.
 const GRACE: Duration = Duration::from_millis(200);
+/// How long a killed command may take to end. The system needs milliseconds, and the output may be held twice for
+/// [`GRACE`]. A process that runs after this time cannot be killed.
+const KILL_GRACE: Duration = Duration::from_secs(1);
 /// The pause before the next sample of a running command. The sample itself waits.
 const AT_ONCE: Duration = Duration::from_millis(1);
 
@@ -41,6 +45,8 @@ pub(super) struct Command {
     pub(super) every: Duration,
     pub(super) finder: Finder,
     pub(super) state: State,
+    /// Kills the command when this process ends. Dropped after the state, which kills the command, too.
+    pub(super) guard: Arc<GroupGuard>,
 }
 
 /// The progress of a command's runs.
@@ -63,6 +69,7 @@ enum Phase {
     /// It reached its timeout and has not ended yet.
     Overdue {
         run: Run,
+        killed_at: Instant,
         is_reported: bool,
     },
 }
@@ -78,12 +85,30 @@ enum Audience {
 
 impl Command {
     /// Runs the command once and waits for its value.
-    pub(super) fn try_once(&self) -> Result<Amount, SourceError> {
-        let mut run = Run::start(&self.line)?;
+    pub(super) fn try_once(&mut self) -> Result<Amount, SourceError> {
+        let mut run = Run::start(&self.line, &self.guard)?;
         match run.wait(self.timeout) {
-            Some(done) => self.value(&done, Audience::User),
+            Some(done) => {
+                self.state.took = done.ended - run.started;
+                self.value(&done, Audience::User)
+            }
             None => Err(self.too_slow(run.kill())),
         }
+    }
+
+    /// Kills a command that runs when the sensor stops. That is an error if it took far longer than the last run.
+    fn end_with(&self, mut run: Run) -> Result<(), SourceError> {
+        let elapsed = run.started.elapsed();
+        let killed = run.kill();
+        if elapsed <= LAST_SLICE.max(2 * self.state.took) {
+            return Ok(());
+        }
+        let end = match killed {
+            Err(Errno::PERM) => "could not be killed at the end because it runs as another user",
+            _ => "was killed at the end",
+        };
+        let text = format!("the command gave no value within {:.1} s and {end}", elapsed.as_secs_f64());
+        Err(SourceError::Failed(with_hint(text, "find out why it hangs, or set a shorter timeout= to start it again")))
     }
 
     fn too_slow(&self, killed: Result<(), Errno>) -> SourceError {
@@ -128,20 +153,25 @@ impl Command {
         self.state.due.is_none_or(|due| now >= due)
     }
 
-    /// Whether the killed run has ended. If it is still running when the next run is due, that is reported once.
-    fn has_ended(&mut self, mut run: Run, is_reported: bool, now: Instant, update: &mut Update) -> bool {
-        if run.wait(Duration::ZERO).is_some() {
+    /// Waits for the killed run, for one slice at most. Returns whether it has ended. If it is still running when the next
+    /// run is due and the grace is over, that is reported once.
+    fn has_ended(&mut self, overdue: (Run, Instant), is_reported: bool, now: Instant, update: &mut Update) -> bool {
+        let (mut run, killed_at) = overdue;
+        let left = KILL_GRACE.saturating_sub(killed_at.elapsed());
+        if run.wait(left.min(SLICE)).is_some() {
             return true;
         }
         let is_due = self.is_due(now);
         if is_due {
             self.state.due = Some(self.next_due(now));
         }
-        if is_due && !is_reported {
-            let message = "the killed command is still running; it is not started again until it ends";
+        let is_stuck = is_due && killed_at.elapsed() >= KILL_GRACE;
+        if is_stuck && !is_reported {
+            let message =
+                "a process of the killed command is still running; the command is not started again until it ends";
             update.notices.push((EventKind::ReadFailed, message.into()));
         }
-        self.state.phase = Phase::Overdue { run, is_reported: is_reported || is_due };
+        self.state.phase = Phase::Overdue { run, killed_at, is_reported: is_reported || is_stuck };
         false
     }
 
@@ -161,8 +191,8 @@ impl Source for Command {
         let running = match std::mem::take(&mut self.state.phase) {
             Phase::Running(run) => Some(run),
             Phase::Idle => None,
-            Phase::Overdue { run, is_reported } => {
-                if !self.has_ended(run, is_reported, now, update) {
+            Phase::Overdue { run, killed_at, is_reported } => {
+                if !self.has_ended((run, killed_at), is_reported, now, update) {
                     return Ok(());
                 }
                 None
@@ -176,20 +206,21 @@ impl Source for Command {
                 return Ok(());
             }
             self.state.due = Some(self.next_due(now));
-            Run::start(&self.line)?
+            Run::start(&self.line, &self.guard)?
         };
         let left = self.timeout.saturating_sub(run.started.elapsed());
         let slice = if moment == Moment::Last { LAST_SLICE } else { SLICE };
         let Some(done) = run.wait(slice.min(left)) else {
             if run.started.elapsed() >= self.timeout {
                 self.state.took = self.timeout;
-                let killed = run.kill();
-                self.state.phase = Phase::Overdue { run, is_reported: killed == Err(Errno::PERM) };
+                let (killed, killed_at) = (run.kill(), Instant::now());
+                self.state.phase = Phase::Overdue { run, killed_at, is_reported: killed == Err(Errno::PERM) };
                 return Err(self.too_slow(killed));
             }
-            if moment == Moment::Usual {
-                self.state.phase = Phase::Running(run);
+            if moment == Moment::Last {
+                return self.end_with(run);
             }
+            self.state.phase = Phase::Running(run);
             return Ok(());
         };
         self.state.took = done.ended - run.started;
@@ -227,7 +258,7 @@ struct RunResult {
 }
 
 impl Run {
-    fn start(line: &SecretText) -> Result<Self, SourceError> {
+    fn start(line: &SecretText, guard: &Arc<GroupGuard>) -> Result<Self, SourceError> {
         let started = Instant::now();
         let no_start = |cause: io::Error| SourceError::failed(format!("cannot start sh: {cause}"));
         let mut child = process::Command::new("sh")
@@ -240,6 +271,8 @@ impl Run {
             .spawn()
             .map_err(no_start)?;
         let group = Some(Pid::from_child(&child));
+        guard.watch(child.id());
+        let guard = Arc::clone(guard);
         let (sender, done) = mpsc::channel();
         // Created before the threads: if a thread cannot be started, dropping this kills the command.
         let is_killed = Arc::new(AtomicBool::new(false));
@@ -248,6 +281,7 @@ impl Run {
         let stderr = CollectedOutput::start(child.stderr.take(), ERROR_LIMIT).map_err(no_start)?;
         let wait = move || {
             let done = wait_for(child, group, &stdout, &stderr);
+            guard.release();
             if done.is_held && is_killed.load(Ordering::Acquire) {
                 // A process outside the group has ended when the output is closed.
                 stdout.await_end();
@@ -353,7 +387,9 @@ mod tests {
     fn a_command_that_cannot_be_killed_is_not_reported_as_killed() {
         let finder = Finder { pattern: None, unit: None, quantity: Quantity::Power };
         let (timeout, every) = (Duration::from_secs(5), Duration::from_secs(1));
-        let command = Command { line: SecretText("true".to_owned()), timeout, every, finder, state: State::default() };
+        let (line, state) = (SecretText("true".to_owned()), State::default());
+        let guard = Arc::new(GroupGuard::start().unwrap());
+        let command = Command { line, timeout, every, finder, state, guard };
         let message = |killed| match command.too_slow(killed) {
             SourceError::Failed(message) | SourceError::Lost(message) => message,
         };

@@ -20,6 +20,7 @@ mod time;
 mod unit;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use ergometer_diagnostics::{Diagnostic, Hint, Message};
 use ergometer_telemetry::{DeviceId, Sensor, SensorInfo};
@@ -31,6 +32,7 @@ use self::meter::{Meter, Scale, SourceError};
 use self::prometheus::Prometheus;
 use self::spec::Source;
 use self::unit::Quantity;
+use crate::process_group::GroupGuard;
 
 pub use self::spec::{Spec, SpecError};
 
@@ -112,7 +114,10 @@ fn open_source(spec: &Spec) -> Result<(Scale, Box<dyn meter::Source>), SourceErr
             let quantity = quantity.unwrap_or(Quantity::Power);
             let finder = output::Finder { pattern, unit, quantity };
             let state = command::State::default();
-            let command = Command { line: command.clone(), timeout: *timeout, every, finder, state };
+            let guard =
+                GroupGuard::start().map_err(|cause| SourceError::failed(format!("cannot start sh: {cause}")))?;
+            let guard = Arc::new(guard);
+            let mut command = Command { line: command.clone(), timeout: *timeout, every, finder, state, guard };
             let found = command.try_once()?;
             Ok((Scale::from_value(quantity, found.unit, Some(found.amount)), Box::new(command)))
         }

@@ -96,6 +96,7 @@ fn a_command_that_cannot_be_killed_is_not_started_again() {
     let message = until_event();
     assert!(message.contains("was killed"), "{message}");
     let message = until_event();
+    assert!(message.contains("a process of the killed command is still running"), "{message}");
     assert!(message.contains("not started again until it ends"), "{message}");
     let start = std::time::Instant::now();
     while start.elapsed() < Duration::from_millis(100) {
@@ -180,17 +181,48 @@ fn a_background_process_does_not_delay_the_value() {
     assert_eq!(values(&Bench::new("command:sleep 600 & echo 312 W").until_something()), [312.0]);
 }
 
+/// The first check of a killed command comes before the system has ended it.
 #[test]
-fn the_last_sample_does_not_wait_for_a_slow_command() {
+fn a_killed_command_is_not_reported_as_running() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    // Fast on the first run, when it is opened; then it hangs, and so do the processes that it starts.
+    let line = format!("echo run >> {0}; test $(wc -l < {0}) -gt 1 && sleep 600 | cat; echo 312 W", log.display());
+    let mut bench = Bench::new(&format!("command[every=10ms,timeout=50ms,name=x]:{line}"));
+    let mut messages = Vec::new();
+    while fs::read_to_string(&log).unwrap().lines().count() < 5 {
+        messages.extend(bench.sample().events.into_iter().map(|event| event.message));
+    }
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    assert!(messages[0].contains("the command did not end within 0.05 s and was killed"), "{messages:?}");
+}
+
+#[test]
+fn the_last_sample_does_not_wait_for_a_command_that_hangs() {
     let fixture = Fixture::new("slow", "");
-    // Fast on the first run, when it is opened; then slow.
+    // Fast on the first run, when it is opened; then it hangs.
     let line = format!("test -s {0} && sleep 600; echo x > {0}; echo 312 W", fixture.path.display());
     let mut bench = Bench::new(&format!("command[name=x,timeout=1h]:{line}"));
-    assert!(bench.sample().readings.is_empty());
+    // Each sample waits for a part of a second.
+    for _ in 0..10 {
+        assert!(bench.sample().readings.is_empty());
+    }
     assert!(bench.sensor.interval() <= Duration::from_millis(1), "the next sample follows at once");
     let mut batch = Batch::default();
     bench.sensor.sample_last(&bench.clock, &mut batch).unwrap();
-    assert_eq!((values(&batch), kinds(&batch)), (vec![], vec![]));
+    assert_eq!((values(&batch), kinds(&batch)), (vec![], vec![EventKind::ReadFailed]));
+    let message = &batch.events[0].message;
+    assert!(message.starts_with("command:x: the command gave no value within "), "{message}");
+    assert!(message.contains(" s and was killed at the end"), "{message}");
+}
+
+#[test]
+fn the_last_sample_may_interrupt_a_slow_command() {
+    let mut bench = Bench::new("command[name=x]:sleep 1.2; echo 312 W");
+    assert_eq!(bench.sample().events, []);
+    let mut batch = Batch::default();
+    bench.sensor.sample_last(&bench.clock, &mut batch).unwrap();
+    assert_eq!(batch.events, [], "it took no longer than the last time");
 }
 
 #[cfg(target_os = "linux")]
@@ -212,6 +244,7 @@ fn a_slow_command_does_not_delay_the_sampler() {
         std::thread::yield_now();
     }
     let timeline = sampler.stop();
-    assert_eq!(timeline.events(), [], "no sensor was abandoned");
+    let messages: Vec<&str> = timeline.events().iter().map(|event| event.message.as_str()).collect();
+    assert!(messages.iter().all(|message| message.contains("was killed at the end")), "not abandoned: {messages:?}");
     assert!(timeline.len() >= 2, "the fast one was read at the start and at the end");
 }
