@@ -6,7 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use ergometer::measure::ProcessGroup;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -27,12 +28,20 @@ struct Signalled {
 struct StopRequests {
     /// How many signals asked to stop.
     times: usize,
-    /// Whether a signal was sent to this process only. Ctrl-C in a terminal also reaches the child process.
-    alone: bool,
+    /// The first of them, and when it arrived.
+    first: Option<(i32, Instant)>,
+    /// Whether another one arrived later.
+    is_repeated: bool,
 }
 
 /// How long an interrupted child process may take to end.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long the other processes of its group may take to end after they were killed.
+const KILL_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Signals within this time count as one: some launchers signal the process and its group.
+const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
 /// Signals that arrive together count as one, so a wait checks again after this long.
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
@@ -46,8 +55,9 @@ impl Interrupt {
         let listen = move || {
             for signal in signals.forever() {
                 let mut asked = shared.lock();
-                asked.times += usize::from(signal != SIGCHLD);
-                asked.alone |= signal == SIGTERM || signal == SIGHUP;
+                if signal != SIGCHLD {
+                    asked.add(signal);
+                }
                 shared.changed.notify_all();
             }
         };
@@ -92,33 +102,64 @@ impl Interrupt {
         Ok(())
     }
 
-    /// Waits for a child process to end. After an interrupt it is killed after five seconds, or at the second Ctrl-C.
-    pub(crate) fn wait_for(&self, child: &mut Child) -> io::Result<ExitStatus> {
-        let mut deadline = None;
+    /// Waits for a child process to end. An interrupt is passed on. The child is killed five seconds later, or at the
+    /// second Ctrl-C. The same holds for the other processes of its group, if it has its own.
+    pub(crate) fn wait_for(&self, child: &mut Child, group: ProcessGroup) -> io::Result<ExitStatus> {
+        let leader = Pid::from_child(child);
+        let (mut deadline, mut ended) = (None, None);
         loop {
             // Signals notify under this lock, so a child that ends after this check is not missed.
             let asked = self.0.lock();
-            if let Some(status) = child.try_wait()? {
+            if ended.is_none() {
+                ended = child.try_wait()?;
+            }
+            let has_others = || group == ProcessGroup::Own && test_kill_process_group(leader).is_ok();
+            let Some((signal, _)) = asked.first.filter(|_| ended.is_none() || has_others()) else {
+                if let Some(status) = ended {
+                    return Ok(status);
+                }
+                drop(self.0.wait(asked, CHECK_INTERVAL));
+                continue;
+            };
+            let end = *deadline.get_or_insert_with(|| {
+                pass_on(signal, leader, group);
+                Instant::now() + PATIENCE
+            });
+            if let Some(status) = ended.filter(|_| Instant::now() >= end + KILL_PATIENCE) {
                 return Ok(status);
             }
-            if asked.times > 0 {
-                if deadline.is_none() && asked.alone {
-                    ask_to_end(child);
-                }
-                let end = *deadline.get_or_insert_with(|| Instant::now() + PATIENCE);
-                if asked.times > 1 || Instant::now() >= end {
-                    child.kill()?;
+            if asked.is_repeated || Instant::now() >= end {
+                match group {
+                    ProcessGroup::Shared => child.kill()?,
+                    ProcessGroup::Own => _ = kill_process_group(leader, Signal::KILL),
                 }
             }
-            drop(self.0.wait(asked, CHECK_INTERVAL));
+            // Only the end of the child itself gives a signal.
+            drop(self.0.wait(asked, if ended.is_some() { CHECK_INTERVAL / 10 } else { CHECK_INTERVAL }));
         }
     }
 }
 
-/// Passes a termination signal on to the child process.
-fn ask_to_end(child: &Child) {
-    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        let _ = kill_process(pid, Signal::TERM);
+/// Passes a signal on to the child process. Ctrl-C in a terminal reaches all processes of the group of `ergo` already.
+fn pass_on(signal: i32, leader: Pid, group: ProcessGroup) {
+    let signal = match signal {
+        SIGHUP => Signal::HUP,
+        SIGTERM => Signal::TERM,
+        _ => Signal::INT,
+    };
+    // The child may have ended.
+    let _ = match group {
+        ProcessGroup::Own => kill_process_group(leader, signal),
+        ProcessGroup::Shared if signal == Signal::INT => Ok(()),
+        ProcessGroup::Shared => kill_process(leader, Signal::TERM),
+    };
+}
+
+impl StopRequests {
+    fn add(&mut self, signal: i32) {
+        self.times += 1;
+        let (_, first) = *self.first.get_or_insert_with(|| (signal, Instant::now()));
+        self.is_repeated |= first.elapsed() > SAME_SIGNAL;
     }
 }
 

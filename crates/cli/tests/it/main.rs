@@ -18,8 +18,11 @@ mod trace;
 mod trace_functions;
 mod trace_handmade;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Output;
+use std::time::Duration;
+#[cfg(target_os = "linux")]
+use std::time::Instant;
 
 use assert_cmd::Command;
 
@@ -40,6 +43,30 @@ fn stdout(output: &Output) -> String {
 
 fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Waits until a command has written a whole line to a file, and returns it.
+fn line_in(path: &Path) -> String {
+    loop {
+        match std::fs::read_to_string(path) {
+            Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
+            _ => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+/// Checks that a process ends. It may stay as a zombie: whether somebody waits for it does not matter.
+#[cfg(target_os = "linux")]
+fn assert_ends(process: &str) {
+    let stat = Path::new("/proc").join(process).join("stat");
+    let start = Instant::now();
+    while std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z")) {
+        if start.elapsed() > Duration::from_secs(20) {
+            let _ = std::process::Command::new("kill").args(["-KILL", process]).status();
+            panic!("process {process} still runs");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Checks the exit code, that stdout is empty, and that stderr contains these texts.

@@ -29,10 +29,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ergometer_sensors::have_energy;
+use ergometer_sensors::process_group::GroupGuard;
 use ergometer_telemetry::{Clock, EnergyMeter, Sampler, Sensor, Tap, Timeline};
 use ergometer_units::Window;
 
-pub use command::{CommandRun, Stdout};
+pub use command::{CommandRun, ProcessGroup, Stdout};
 pub use control::{MeasureControl, MeasureNotice};
 pub use error::MeasureError;
 pub use figures::{EnergyFigures, MeanInterval};
@@ -55,13 +56,16 @@ pub struct MeasureSpec {
     pub idle: Duration,
     /// Where the standard output of the command goes.
     pub stdout: Stdout,
+    /// The process group of the command.
+    pub process_group: ProcessGroup,
 }
 
 impl MeasureSpec {
     /// Runs the command once, with two seconds of idle power before and after.
     pub fn new(command: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         let command = command.into_iter().map(Into::into).collect();
-        Self { command, repeats: 1, idle: Duration::from_secs(2), stdout: Stdout::Inherit }
+        let (stdout, process_group) = (Stdout::Inherit, ProcessGroup::Shared);
+        Self { command, repeats: 1, idle: Duration::from_secs(2), stdout, process_group }
     }
 }
 
@@ -111,13 +115,15 @@ fn run_all(
     control: &mut dyn MeasureControl,
 ) -> Result<(Vec<CommandRun>, Vec<Window>), MeasureError> {
     let (mut runs, mut rests) = (Vec::new(), Vec::new());
+    // Without a guard the command is measured all the same.
+    let guard = (spec.process_group == ProcessGroup::Own).then(GroupGuard::start).and_then(Result::ok);
     rests.extend(rest(spec.idle, clock, control));
     for number in 1..=spec.repeats {
         if control.is_interrupted() {
             break;
         }
         control.notice(MeasureNotice::Starting { number, repeats: spec.repeats });
-        let run = CommandRun::execute(spec, clock, control)?;
+        let run = CommandRun::execute(spec, clock, guard.as_ref(), control)?;
         let succeeded = run.status.success();
         runs.push(run);
         if !succeeded {

@@ -1,7 +1,7 @@
 //! The report of a measured command: energy by device over all runs, gross and net of idle power.
 
 use ergometer_telemetry::{
-    DeviceEnergy, DeviceId, EnergyError, EnergyMeter, Estimate, Method, Provenance, Scope, Timeline,
+    DeviceId, EnergyError, EnergyMeter, Estimate, Method, Provenance, Scope, Timeline, WindowEnergy,
 };
 use ergometer_units::Window;
 use serde::Serialize;
@@ -134,7 +134,7 @@ impl MeasureReport {
             repeat: runs.len(),
             total: EnergyFigures::new(&windows, rests, &all),
             devices: devices.collect(),
-            missing: scopes.iter().filter_map(|scope| UnknownEnergy::new(scope, timeline)).collect(),
+            missing: (0..scopes.len()).filter_map(|index| UnknownEnergy::find(&energies, index, timeline)).collect(),
             duration_s: MeanInterval::new(&lengths, None),
             runs: runs
                 .iter()
@@ -165,8 +165,12 @@ impl MeasureReport {
 }
 
 impl UnknownEnergy {
-    fn new(scope: &DeviceEnergy, timeline: &Timeline) -> Option<Self> {
-        let why = match *scope.estimate.as_ref().err()? {
+    /// Why the energy of a device and scope is unknown in one of the runs; `None` if it is known in all of them.
+    fn find(runs: &[WindowEnergy], index: usize, timeline: &Timeline) -> Option<Self> {
+        let mut scopes = runs.iter().zip(1..).filter_map(|(run, number)| Some((run.devices.get(index)?, number)));
+        let (scope, error, number) =
+            scopes.find_map(|(scope, number)| Some((scope, *scope.estimate.as_ref().err()?, number)))?;
+        let why = match error {
             EnergyError::Outside { window, last, .. } if last < window.end() => {
                 format!("its readings end {:.1} s before the command does", (window.end() - last).get())
             }
@@ -175,6 +179,7 @@ impl UnknownEnergy {
             }
             other => other.to_string(),
         };
+        let why = if runs.len() > 1 { format!("in run {number}, {why}") } else { why };
         Some(Self { device: scope.device, name: device_name(timeline, scope.device), scope: scope.scope, why })
     }
 }

@@ -2,12 +2,15 @@
 
 mod show;
 
+use std::fs::File;
 use std::io;
 use std::process::{Child, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-use ergometer::measure::{MeasureControl, MeasureError, MeasureNotice, MeasureSpec, Stdout, measure};
+use ergometer::measure::{MeasureControl, MeasureError, MeasureNotice, MeasureSpec, ProcessGroup, Stdout, measure};
 use ergometer_diagnostics::{Message, command, flag, hint, option};
+use rustix::process::getpgrp;
+use rustix::termios::tcgetpgrp;
 
 use crate::arguments::{Format, MeasureArguments};
 use crate::devices::select;
@@ -19,13 +22,15 @@ use crate::screen::{Screen, print};
 
 pub(crate) fn run(arguments: &MeasureArguments, screen: Screen) -> Result<ExitCode, Failure> {
     let sensors = select(&arguments.sensors)?.sensors;
-    let mut control = Control { interrupt: Interrupt::listen()?, screen };
+    let process_group = process_group();
+    let mut control = Control { interrupt: Interrupt::listen()?, process_group, screen };
     let (tap, recorder) = Recorder::start(arguments.record.as_deref(), &sensors)?;
     let spec = MeasureSpec {
         command: arguments.command.clone(),
         repeats: arguments.repeat,
         idle: arguments.idle,
         stdout: if arguments.format == Format::Table { Stdout::Inherit } else { Stdout::ToStderr },
+        process_group,
     };
     let measured = measure(&spec, sensors, tap, &mut control);
     let recorded = recorder.finish();
@@ -51,7 +56,7 @@ pub(crate) fn run(arguments: &MeasureArguments, screen: Screen) -> Result<ExitCo
         _ if control.is_interrupted() => Exit::Interrupted.into(),
         Some(code) => ExitCode::from(code),
         None if report.devices.is_empty() => {
-            return Err(Failure::failed("no sensor measured the command").hint(hint!(
+            return Err(Failure::failed("no sensor measured the whole command").hint(hint!(
                 command("doctor"),
                 " with the same ",
                 option("sensor"),
@@ -62,6 +67,14 @@ pub(crate) fn run(arguments: &MeasureArguments, screen: Screen) -> Result<ExitCo
         }
         None => Exit::Done.into(),
     })
+}
+
+/// In the foreground of a terminal the command shares the group of `ergo`: only this group may read from the terminal
+/// (a password of `sudo`, say), and Ctrl-C and Ctrl-Z reach all of it. Elsewhere a signal reaches `ergo` alone, so the
+/// command gets a group of its own, to which `ergo` passes signals on.
+fn process_group() -> ProcessGroup {
+    let foreground = File::open("/dev/tty").ok().and_then(|terminal| tcgetpgrp(terminal).ok());
+    if foreground == Some(getpgrp()) { ProcessGroup::Shared } else { ProcessGroup::Own }
 }
 
 fn failure(error: MeasureError) -> Failure {
@@ -79,6 +92,7 @@ fn failure(error: MeasureError) -> Failure {
 /// Prints progress, and stops at Ctrl-C.
 struct Control {
     interrupt: Interrupt,
+    process_group: ProcessGroup,
     screen: Screen,
 }
 
@@ -102,6 +116,6 @@ impl MeasureControl for Control {
     }
 
     fn wait(&self, child: &mut Child) -> io::Result<ExitStatus> {
-        self.interrupt.wait_for(child)
+        self.interrupt.wait_for(child, self.process_group)
     }
 }
