@@ -71,8 +71,9 @@ fn totals() -> impl Strategy<Value = EnergyTotals> {
 }
 
 fn device() -> impl Strategy<Value = DeviceSummary> {
-    (0_u32..9, any::<String>(), any::<bool>(), estimate(), prop::collection::vec(float(), 0..3), balance()).prop_map(
-        |(index, name, summed, gross_j, idle_w, balance)| DeviceSummary {
+    let energy = (maybe(estimate()), prop::collection::vec(float(), 0..3), maybe(balance()));
+    (0_u32..9, any::<String>(), any::<bool>(), energy).prop_map(|(index, name, summed, (gross_j, idle_w, balance))| {
+        DeviceSummary {
             device: DeviceId::gpu(index),
             name,
             scope: Scope::Device,
@@ -81,8 +82,8 @@ fn device() -> impl Strategy<Value = DeviceSummary> {
             gross_j,
             idle_w,
             balance,
-        },
-    )
+        }
+    })
 }
 
 fn accuracy() -> impl Strategy<Value = Accuracy> {

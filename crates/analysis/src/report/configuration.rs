@@ -102,7 +102,7 @@ fn devices(run: &Run) -> Table {
             Cell::text(device.scope.to_string()),
             Cell::text(device.provenance.to_string()),
             Cell::text(if device.summed { "yes" } else { "no" }),
-            Cell::number(Some(device.gross_j.value), |joules| quantity(joules, "J")),
+            Cell::number(device.gross_j.map(|gross| gross.value), |joules| quantity(joules, "J")),
             if idle.is_empty() { Cell::Absent } else { Cell::text(idle.join(", ")) },
         ]);
     }

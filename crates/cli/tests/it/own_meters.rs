@@ -129,3 +129,61 @@ fn a_run_uses_the_meter_and_does_not_store_its_command() {
     assert_eq!(files_with(b"hunter2", &run), Vec::<String>::new());
     assert!(!files_with(b"command:bmc", &run).is_empty(), "the name of the sensor is stored");
 }
+
+/// A sensor command that gives values and then hangs.
+fn hanging_meter(folder: &Path, values: usize) -> String {
+    let count = folder.join("count");
+    // The processes that it starts hang, too.
+    let hang = format!("{{ sleep 600 & echo $! > {0}/process; wait; }}", folder.display());
+    format!("echo x >> {0}; test $(wc -l < {0}) -le {values} || {hang}; echo 300 W", count.display())
+}
+
+#[test]
+fn the_energy_of_a_meter_that_hangs_is_unknown() {
+    let folder = tempfile::tempdir().unwrap();
+    let meter = format!("command[name=bmc,every=20ms,timeout=200ms]:{}", hanging_meter(folder.path(), 3));
+    let runs = folder.path().join("runs");
+    let mut profile = ergo();
+    profile.args(["profile", "--idle", "500ms", "--max-queries", "20", "--device", "meter", "--sensor", &meter]);
+    let output = profile.arg("--output-dir").arg(&runs).output().unwrap();
+    let messages = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{messages}");
+    assert!(messages.contains("the command did not end within 0.2 s and was killed"), "{messages}");
+    assert!(messages.contains("the energy of meter:0 bmc is unknown"), "{messages}");
+    for wrong in ["still running", "no sensor measures energy", "abandoned"] {
+        assert!(!messages.contains(wrong), "{messages}");
+    }
+    let summary = json(&run_in(&runs).join("summary.json"));
+    let energy = &summary["energy"];
+    assert_eq!((&energy["measured"], &energy["modelled"]), (&Value::Null, &Value::Null), "{energy}");
+    let device = &energy["devices"][0];
+    assert_eq!(
+        (&device["device"], &device["gross_j"], &device["balance"]),
+        (&"meter:0".into(), &Value::Null, &Value::Null)
+    );
+    assert_eq!(energy["queries_without_energy"], 20);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_killed_ergo_leaves_no_sensor_command_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let meter = format!("command[name=bmc,every=20ms]:{}", hanging_meter(folder.path(), 3));
+    for arguments in [&["measure", "--", "sleep", "600"][..], &["monitor", "--duration", "1h", "--format", "jsonl"]] {
+        let (first, rest) = arguments.split_first().unwrap();
+        let mut ergo = std::process::Command::new(env!("CARGO_BIN_EXE_ergo"))
+            .args([first, "--sensor", &meter])
+            .args(rest)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let process = super::line_in(&folder.path().join("process"));
+        ergo.kill().unwrap();
+        ergo.wait().unwrap();
+        super::assert_ends(&process);
+        for file in ["process", "count"] {
+            std::fs::remove_file(folder.path().join(file)).unwrap();
+        }
+    }
+}

@@ -142,6 +142,14 @@ impl Sharing {
         self.scopes.get(place).map_or_else(Balance::default, |shared| shared.balance)
     }
 
+    /// Whether the device and scope at this index has data for any part of the session.
+    #[must_use]
+    pub fn has_data(&self, place: usize) -> bool {
+        let slices = self.edges.len().saturating_sub(1);
+        let unknown = self.scopes.get(place).and_then(|shared| shared.unknown.last()).copied();
+        unknown.is_some_and(|unknown| (unknown as usize) < slices)
+    }
+
     /// The share of a request in flight between two of its edges, in the device and scope at this index.
     #[must_use]
     pub fn share(&self, place: usize, from: Timestamp, to: Timestamp) -> Share {

@@ -132,15 +132,18 @@ impl<'a> MeteredSession<'a> {
     }
 
     /// The gross energy of a metered scope over the session, with its interval. If the data ends before the session, it is
-    /// the known energy without an interval.
-    pub(super) fn gross(&self, place: usize) -> Estimate {
+    /// the known energy without an interval. `None` without any data.
+    pub(super) fn gross(&self, place: usize) -> Option<Estimate> {
+        if !self.sharing.has_data(place) {
+            return None;
+        }
         let known = self.sharing.balance(place).meter().get();
         let found = self.sharing.scopes().nth(place).zip(self.window).and_then(|(place, window)| {
             let devices = self.meter.energy(window).devices;
             let found = devices.into_iter().find(|energy| (energy.device, energy.scope) == (place.device, place.scope));
             found?.estimate.ok()
         });
-        match found {
+        Some(match found {
             // The slices add up to the estimate except beyond the data, so the interval is scaled with them.
             Some(estimate) if estimate.joules.get() > 0.0 => {
                 let scale = known / estimate.joules.get();
@@ -148,7 +151,7 @@ impl<'a> MeteredSession<'a> {
                 Estimate { value: known, low: end(estimate.low), high: end(estimate.high) }
             }
             _ => Estimate { value: known, low: None, high: None },
-        }
+        })
     }
 
     /// The duration of the session, in seconds.

@@ -6,11 +6,84 @@ use ergometer_telemetry::Provenance;
 
 use super::session::MeteredSession;
 use super::tally::{EnergyTally, Tally};
-use crate::attribution::Balance;
+use crate::attribution::{Balance, MeteredScope};
+
+/// A device over the sessions so far.
+struct DeviceTotals {
+    summary: DeviceSummary,
+    net: Option<Estimate>,
+    balance: BalanceSummary,
+    /// The sessions with requests.
+    sessions: usize,
+}
+
+impl DeviceTotals {
+    fn new(session: &MeteredSession, place: MeteredScope) -> Self {
+        let summary = DeviceSummary {
+            device: place.device,
+            name: session.loaded.timeline.device_name(place.device).unwrap_or_default().to_owned(),
+            scope: place.scope,
+            provenance: place.provenance,
+            summed: place.summed,
+            gross_j: None,
+            idle_w: Vec::new(),
+            balance: None,
+        };
+        Self { summary, net: None, balance: BalanceSummary::default(), sessions: 0 }
+    }
+
+    /// Adds a session with requests.
+    fn add_session(&mut self, gross: Option<Estimate>, net: Option<Estimate>, balance: BalanceSummary) {
+        if self.sessions == 0 {
+            (self.summary.gross_j, self.net) = (gross, net);
+        } else {
+            self.summary.gross_j = match (self.summary.gross_j, gross) {
+                (Some(one), Some(other)) => Some(add(one, other)),
+                // The energy of one of them is unknown, so the sum has no interval.
+                (known, other) => known.or(other).map(|known| Estimate { value: known.value, low: None, high: None }),
+            };
+            self.net = self.net.zip(net).map(|(one, other)| add(one, other));
+        }
+        self.balance = self.balance + balance;
+        self.sessions += 1;
+    }
+}
 
 /// The energy of each device over all sessions, and the totals of measured and of modelled devices.
 pub(super) fn energy(sessions: &[MeteredSession], tally: &Tally, duration_s: f64) -> EnergySummary {
-    let mut devices: Vec<(DeviceSummary, Option<Estimate>)> = Vec::new();
+    let devices = device_totals(sessions);
+    let totals = |is_part: &dyn Fn(&DeviceSummary) -> bool, tally: EnergyTally| {
+        let parts: Vec<&DeviceTotals> = devices.iter().filter(|device| is_part(&device.summary)).collect();
+        let grosses: Option<Vec<Estimate>> = parts.iter().map(|part| part.summary.gross_j).collect();
+        let gross = grosses?.into_iter().reduce(add)?;
+        let nets: Option<Vec<Estimate>> = parts.iter().map(|part| part.net).collect();
+        let net = nets.and_then(|nets| nets.into_iter().reduce(add));
+        let mut balance = parts.iter().map(|part| part.balance).reduce(std::ops::Add::add)?;
+        // Gaps of several devices overlap at best, so the longest is the unknown time.
+        let unknown = parts.iter().map(|part| part.balance.unknown_s).fold(0.0, f64::max);
+        balance.unknown_s = unknown;
+        // Without a query that has energy, the energy per query is unknown.
+        let is_known = gross.value > 0.0 && tally.queries > 0;
+        is_known.then(|| energy_totals(gross, net, balance, tally, duration_s - unknown))
+    };
+    let measured = totals(&|device| device.summed, tally.measured);
+    let modelled = totals(&|device| device.provenance == Provenance::Modelled, tally.modelled);
+    let summaries = devices.into_iter().map(|DeviceTotals { summary, balance, .. }| {
+        let balance = summary.gross_j.map(|_| balance);
+        DeviceSummary { balance, ..summary }
+    });
+    EnergySummary {
+        measured,
+        modelled,
+        devices: summaries.collect(),
+        queries_without_energy: tally.without_energy,
+        processor_s: tally.processor_time.map(ergometer_units::Seconds::get),
+    }
+}
+
+/// Adds up the sessions of each device.
+fn device_totals(sessions: &[MeteredSession]) -> Vec<DeviceTotals> {
+    let mut devices: Vec<DeviceTotals> = Vec::new();
     for session in sessions {
         for (number, place) in session.sharing.scopes().enumerate() {
             let gross = session.gross(number);
@@ -19,56 +92,25 @@ pub(super) fn energy(sessions: &[MeteredSession], tally: &Tally, duration_s: f64
                 unrecorded_j: session.unrecorded[number].other,
                 ..summarise_balance(session.sharing.balance(number))
             };
-            let net = session.idle[number].at(session.middle()).map(|(power, margin)| {
+            let idle = session.idle[number].at(session.middle());
+            let net = gross.zip(idle).map(|(gross, (power, margin))| {
                 let seconds = session.seconds() - balance.unknown_s;
                 subtract(gross, power.get() * seconds, margin.get() * seconds)
             });
-            let known =
-                devices.iter_mut().find(|(known, _)| (known.device, known.scope) == (place.device, place.scope));
             let idle_w = session.idle[number].powers().map(ergometer_units::Watts::get);
-            match known {
-                Some((known, known_net)) => {
-                    known.gross_j = add(known.gross_j, gross);
-                    known.balance = known.balance + balance;
-                    known.idle_w.extend(idle_w);
-                    *known_net = known_net.zip(net).map(|(one, other)| add(one, other));
-                }
-                None => devices.push((
-                    DeviceSummary {
-                        device: place.device,
-                        name: session.loaded.timeline.device_name(place.device).unwrap_or_default().to_owned(),
-                        scope: place.scope,
-                        provenance: place.provenance,
-                        summed: place.summed,
-                        gross_j: gross,
-                        idle_w: idle_w.collect(),
-                        balance,
-                    },
-                    net,
-                )),
+            let is_same =
+                |known: &DeviceTotals| (known.summary.device, known.summary.scope) == (place.device, place.scope);
+            let index = devices.iter().position(is_same).unwrap_or_else(|| {
+                devices.push(DeviceTotals::new(session, place));
+                devices.len() - 1
+            });
+            devices[index].summary.idle_w.extend(idle_w);
+            if session.window.is_some() {
+                devices[index].add_session(gross, net, balance);
             }
         }
     }
-    let totals = |is_part: &dyn Fn(&DeviceSummary) -> bool, tally: EnergyTally| {
-        let parts: Vec<_> = devices.iter().filter(|(device, _)| is_part(device)).collect();
-        let gross = parts.iter().map(|(device, _)| device.gross_j).reduce(add)?;
-        let nets: Option<Vec<Estimate>> = parts.iter().map(|(_, net)| *net).collect();
-        let net = nets.and_then(|nets| nets.into_iter().reduce(add));
-        let mut balance = parts.iter().map(|(device, _)| device.balance).reduce(std::ops::Add::add)?;
-        // Gaps of several devices overlap at best, so the longest is the unknown time.
-        let unknown = parts.iter().map(|(device, _)| device.balance.unknown_s).fold(0.0, f64::max);
-        balance.unknown_s = unknown;
-        (gross.value > 0.0).then(|| energy_totals(gross, net, balance, tally, duration_s - unknown))
-    };
-    let measured = totals(&|device| device.summed, tally.measured);
-    let modelled = totals(&|device| device.provenance == Provenance::Modelled, tally.modelled);
-    EnergySummary {
-        measured,
-        modelled,
-        devices: devices.into_iter().map(|(device, _)| device).collect(),
-        queries_without_energy: tally.without_energy,
-        processor_s: tally.processor_time.map(ergometer_units::Seconds::get),
-    }
+    devices
 }
 
 /// Estimates per query and per token cover only the queries that have energy. Their intervals have the same relative

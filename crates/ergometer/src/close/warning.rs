@@ -71,6 +71,45 @@ fn token_warnings(tally: &Tally) -> Vec<Warning> {
     warnings
 }
 
+/// The devices with unknown energy, each once.
+fn unknown_devices(energy: &EnergySummary) -> Vec<String> {
+    let unknown = energy.devices.iter().filter(|device| device.gross_j.is_none());
+    let mut names: Vec<String> = unknown.map(|device| format!("{} {}", device.device, device.name)).collect();
+    names.dedup();
+    names
+}
+
+/// Warnings about the energy of a run.
+fn energy_warnings(manifest: &Manifest, tally: &Tally, energy: &EnergySummary, warnings: &mut Vec<Warning>) {
+    let unknown = unknown_devices(energy);
+    match (&manifest.place, &energy.measured, &energy.modelled) {
+        (Locality::Elsewhere { host }, ..) => warnings.push(Warning::Elsewhere { host: host.clone() }),
+        (_, None, None) if energy.devices.is_empty() => warnings.push(Warning::NoEnergy),
+        (_, None, None) if unknown.is_empty() => warnings.push(match tally.without_energy {
+            0 => Warning::ZeroEnergy,
+            count => Warning::WithoutEnergy { count },
+        }),
+        (_, None, Some(_)) => warnings.push(Warning::Modelled),
+        _ => {}
+    }
+    if !unknown.is_empty() {
+        warnings.push(Warning::UnknownEnergy { devices: unknown });
+    }
+    let totals = energy.measured.as_ref().or(energy.modelled.as_ref());
+    if let Some(totals) = totals {
+        if totals.net_j.is_none() {
+            warnings.push(Warning::NoIdle);
+        }
+        let share = totals.balance.unattributed_j / totals.balance.meter_j;
+        if share > 0.001 {
+            warnings.push(Warning::Unattributed { share });
+        }
+        if tally.without_energy > 0 {
+            warnings.push(Warning::WithoutEnergy { count: tally.without_energy });
+        }
+    }
+}
+
 /// All warnings about a run, the most important first.
 pub(super) fn warnings(
     end: &RunEnd,
@@ -114,25 +153,7 @@ pub(super) fn warnings(
         };
         warnings.push(Warning::Unfinished { folder: end.folder.to_path_buf(), why });
     }
-    match (&manifest.place, &energy.measured, &energy.modelled) {
-        (Locality::Elsewhere { host }, ..) => warnings.push(Warning::Elsewhere { host: host.clone() }),
-        (_, None, None) => warnings.push(Warning::NoEnergy),
-        (_, None, Some(_)) => warnings.push(Warning::Modelled),
-        (_, Some(_), _) => {}
-    }
-    let totals = energy.measured.as_ref().or(energy.modelled.as_ref());
-    if let Some(totals) = totals {
-        if totals.net_j.is_none() {
-            warnings.push(Warning::NoIdle);
-        }
-        let share = totals.balance.unattributed_j / totals.balance.meter_j;
-        if share > 0.001 {
-            warnings.push(Warning::Unattributed { share });
-        }
-        if tally.without_energy > 0 {
-            warnings.push(Warning::WithoutEnergy { count: tally.without_energy });
-        }
-    }
+    energy_warnings(manifest, tally, energy, &mut warnings);
     if tally.ungradable > 0 {
         warnings.push(Warning::Ungradable { count: tally.ungradable, grader: manifest.grader.clone() });
     }

@@ -85,11 +85,12 @@ pub struct DeviceSummary {
     pub scope: Scope,
     pub provenance: Provenance,
     pub summed: bool,
-    pub gross_j: Estimate,
+    /// The known energy; `None` if the device has no data while requests ran.
+    pub gross_j: Option<Estimate>,
     #[serde(default)]
     pub idle_w: Vec<f64>,
-    #[serde(default)]
-    pub balance: BalanceSummary,
+    /// `None` if the energy is unknown.
+    pub balance: Option<BalanceSummary>,
 }
 
 impl DeviceSummary {

@@ -14,8 +14,15 @@ use super::ClientLimit;
 pub enum Warning {
     /// No sensor measured energy, so it is modelled.
     Modelled,
-    /// The run has no energy.
+    /// No sensor measures or models energy.
     NoEnergy,
+    /// Sensors measure energy, but gave no data while requests ran.
+    UnknownEnergy {
+        /// Each device with its name.
+        devices: Vec<String>,
+    },
+    /// The sensors measured no energy at all.
+    ZeroEnergy,
     /// The server is on another machine.
     Elsewhere {
         /// The host of the server.
@@ -291,9 +298,13 @@ impl Diagnostic for Warning {
                 option("tokenizer").value("PATH"),
                 " counts the tokens on this machine too"
             ),
-            Self::Sensor { .. } => hint!("check the sensors with ", command("doctor")),
+            Self::Sensor { .. } | Self::UnknownEnergy { .. } | Self::ZeroEnergy => check_sensors(),
         })
     }
+}
+
+fn check_sensors() -> Hint {
+    hint!("check the sensors with ", command("doctor"))
 }
 
 /// `1 request`, `2 requests`.
@@ -306,6 +317,11 @@ impl fmt::Display for Warning {
         match self {
             Self::Modelled => f.write_str("energy is modelled from CPU utilization, not measured"),
             Self::NoEnergy => f.write_str("no sensor measures energy or power: the run has times only"),
+            Self::UnknownEnergy { devices } => {
+                let they = if devices.len() == 1 { "it has" } else { "they have" };
+                write!(f, "the energy of {} is unknown: {they} too few readings while requests ran", devices.join(", "))
+            }
+            Self::ZeroEnergy => f.write_str("the sensors measured 0 J: the run has times only"),
             Self::Elsewhere { host } => {
                 write!(f, "the server runs on {host}, so its energy cannot be measured here: the run has no energy")
             }
