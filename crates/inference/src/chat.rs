@@ -115,16 +115,24 @@ impl Chat {
         self.end.as_deref()
     }
 
-    /// The tokens of the rendered messages. Without a template, the texts are separated by empty lines.
+    /// The tokens of the rendered messages. Without a template, the texts are separated by empty lines. A text that is
+    /// too long for the context is not tokenized.
     pub(crate) fn encode(
         &self,
         tokenizer: &Tokenizer,
         conversation: &Conversation<'_>,
+        context: Option<usize>,
     ) -> Result<Vec<u32>, GenerateError> {
         let (text, specials) = match self.render_all(conversation) {
             Some(rendered) => (rendered.map_err(|cause| GenerateError::Template { cause })?, Specials::InText),
             None => (conversation.plain(), Specials::Added),
         };
+        if let Some(context) = context
+            && text.len() > tokenizer.most_bytes(context)
+        {
+            let (bytes, most) = (text.len(), tokenizer.most_bytes(context));
+            return Err(GenerateError::TooManyBytes { bytes, most, context });
+        }
         tokenizer.encode(&text, specials).map_err(|cause| GenerateError::Tokenizer { cause })
     }
 

@@ -48,7 +48,7 @@ impl TokenCounter {
     /// empty line.
     pub fn prompt(&self, system: Option<&str>, user: &str) -> Result<usize, GenerateError> {
         let conversation = Conversation { system, before: &[], user };
-        Ok(self.chat.encode(&self.tokenizer, &conversation)?.len())
+        Ok(self.chat.encode(&self.tokenizer, &conversation, None)?.len())
     }
 
     /// Tokens of a prompt sent without the chat template, including the special tokens that the tokenizer adds.

@@ -151,6 +151,16 @@ pub enum GenerateError {
         /// Tokens of the context.
         context: usize,
     },
+    /// The prompt has so many bytes that its tokens cannot fit into the context.
+    #[error("the prompt has {bytes} bytes, but the context of the model is {context} tokens, at most {most} bytes")]
+    TooManyBytes {
+        /// Bytes of the prompt.
+        bytes: usize,
+        /// The most bytes that fit into the context.
+        most: usize,
+        /// Tokens of the context.
+        context: usize,
+    },
     /// The prompt has no tokens.
     #[error("the prompt is empty")]
     EmptyPrompt,
@@ -197,7 +207,7 @@ pub enum GenerateError {
 impl Diagnostic for GenerateError {
     fn hint(&self) -> Option<Hint> {
         Some(match self {
-            Self::TooLong { .. } => hint!("shorten the prompt"),
+            Self::TooLong { .. } | Self::TooManyBytes { .. } => hint!("shorten the prompt"),
             Self::EmptyPrompt => hint!("use a prompt with text: this model adds no tokens to an empty prompt"),
             Self::NotFinite { .. } => hint!("check the weights: they are damaged or too large for 32-bit floats"),
             Self::UnknownToken { .. } | Self::Sampling { .. } | Self::Template { .. } | Self::Tokenizer { .. } => {

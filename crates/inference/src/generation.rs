@@ -64,7 +64,7 @@ impl Model {
     /// Encodes a conversation of several turns with the model's chat template. A model without a chat template gets all
     /// texts, separated by empty lines.
     pub fn encode_conversation(&self, conversation: &Conversation<'_>) -> Result<Prompt, GenerateError> {
-        Ok(Prompt { tokens: self.chat.encode(&self.tokenizer, conversation)? })
+        Ok(Prompt { tokens: self.chat.encode(&self.tokenizer, conversation, Some(self.info.context))? })
     }
 
     /// Generates an answer. It calls `on_piece` once per token, as soon as the token is chosen, with the text that can

@@ -38,6 +38,7 @@ mod rope;
 mod sampling;
 mod stop;
 mod threads;
+mod token_bytes;
 mod tokenizer;
 mod transformer;
 mod vector;

@@ -1,13 +1,14 @@
 //! Encodes text as tokens and decodes tokens with the tokenizer of a model, without truncation and padding.
 
 use std::error::Error;
-use std::panic::catch_unwind;
 
+use ergometer_diagnostics::contain_panic;
 use serde::de::IgnoredAny;
 
 use crate::config::parse_json;
 use crate::error::ModelError;
 use crate::files::File;
+use crate::token_bytes::bytes_per_token;
 
 /// The error type of the `tokenizers` crate.
 type BoxedError = Box<dyn Error + Send + Sync>;
@@ -24,6 +25,8 @@ pub(crate) enum Specials {
 /// The tokenizer of a model.
 pub(crate) struct Tokenizer {
     inner: tokenizers::Tokenizer,
+    /// The most bytes of text that a token covers, on average over a long text.
+    bytes_per_token: usize,
 }
 
 impl Tokenizer {
@@ -34,16 +37,22 @@ impl Tokenizer {
         parse_json::<IgnoredAny>(&file.path, &file.bytes)?;
         let read = || tokenizers::Tokenizer::from_bytes(&*file.bytes);
         let panicked = || Err(BoxedError::from("the normalizer or the decoder is malformed"));
-        let mut inner = catch_unwind(read).unwrap_or_else(|_| panicked()).map_err(wrong)?;
+        let mut inner = contain_panic(read).unwrap_or_else(|_| panicked()).map_err(wrong)?;
         // Some files contain truncation settings from training, which would silently truncate prompts.
         inner.with_truncation(None).map_err(wrong)?;
         inner.with_padding(None);
-        Ok(Self { inner })
+        let bytes_per_token = bytes_per_token(&inner);
+        Ok(Self { inner, bytes_per_token })
     }
 
     /// The tokens of a text. The text of a special token becomes that token wherever it occurs.
     pub(crate) fn encode(&self, text: &str, specials: Specials) -> Result<Vec<u32>, BoxedError> {
         Ok(self.inner.encode_fast(text, specials == Specials::Added)?.get_ids().to_vec())
+    }
+
+    /// The length in bytes of the longest text that can have this many tokens.
+    pub(crate) fn most_bytes(&self, tokens: usize) -> usize {
+        self.bytes_per_token.saturating_mul(tokens)
     }
 
     /// The text of tokens, without special tokens.

@@ -84,6 +84,16 @@ fn an_answer_ends_at_max_tokens_at_a_stop_text_or_when_cancelled() {
 }
 
 #[test]
+fn a_prompt_that_cannot_fit_is_refused_before_it_is_tokenized() {
+    let model = tiny();
+    // Its longest token has eight bytes: 256 tokens have at most 2048.
+    let error = model.encode(None, &"x".repeat(1 << 20)).unwrap_err();
+    assert!(matches!(error, GenerateError::TooManyBytes { most: 2048, context: 256, .. }), "{error}");
+    assert!(error.to_string().ends_with("at most 2048 bytes"), "{error}");
+    assert!(model.encode(None, &"x".repeat(2000)).is_ok());
+}
+
+#[test]
 fn the_context_is_a_limit() {
     let model = tiny();
     let long = "x".repeat(255);
