@@ -7,7 +7,7 @@
 
 use std::str::FromStr;
 
-use ergometer_diagnostics::Message;
+use ergometer_diagnostics::{Hint, Message};
 use serde_json::{Map, Value};
 
 use super::error::{changed, columns_hint};
@@ -20,6 +20,18 @@ const TURNS: &[&str] = &["conversations", "conversation", "messages"];
 
 /// The column that holds the think time of a row until it becomes a query.
 const THINK: &str = "think_s";
+
+/// Maximum think time: a day. A run would wait for a longer one without any sign.
+const LONGEST_THINK_S: f64 = 86_400.0;
+
+/// Checks a think time in seconds.
+pub(super) fn check_think_time(think_s: f64) -> Result<f64, Message> {
+    if think_s <= LONGEST_THINK_S {
+        return Ok(think_s);
+    }
+    let hint = Hint::text("`think_s` is in seconds, `delay` in milliseconds");
+    Err(Message::new(format!("the think time of {think_s:e} s is longer than a day")).with_hint(hint))
+}
 
 /// The user turns of conversations as rows with a problem and an answer.
 pub(super) struct Conversations {
@@ -132,6 +144,7 @@ impl Rows for Conversations {
             made.entry(name).or_insert(value);
         }
         if let (Turns::UpTo(_), Some(think_s)) = (self.turns, think_s) {
+            let think_s = check_think_time(think_s).map_err(|what| self.wrong(index, what))?;
             made.insert(String::from(THINK), think_s.into());
         }
         Ok(made)
@@ -286,6 +299,29 @@ mod tests {
         assert_eq!(opened(&[("turns", "1")]).unwrap().fingerprint(), first.fingerprint());
         assert_ne!(dataset.fingerprint(), first.fingerprint());
         assert!(opened(&[("turns", "0")]).err().unwrap().contains("neither first nor all"));
+    }
+
+    #[test]
+    fn a_think_time_is_at_most_a_day() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("talk.jsonl");
+        let error = |turn: Value, turns: &str| {
+            let rows = [json!({"from": "human", "value": "a"}), turn].map(
+                |turn| json!({"conversations": [{"from": "human", "value": "x"}, {"from": "gpt", "value": "y"}, turn]}),
+            );
+            std::fs::write(&path, rows.map(|row| row.to_string()).join("\n")).unwrap();
+            let parameters = [(String::from("turns"), turns.to_owned())].into();
+            let opened = open(&DatasetSpec { id: path.to_string_lossy().into_owned(), parameters });
+            opened.err().map(|error| error.to_string())
+        };
+        for (name, value) in [("delay", json!(1e300)), ("delay", json!(86_400_001)), ("think_s", json!(86_401))] {
+            let turn = json!({"from": "human", "value": "b", name: value});
+            let text = error(turn.clone(), "all").unwrap();
+            assert!(text.contains("talk.jsonl, line 2: the think time of ") && text.ends_with("than a day"), "{text}");
+            // A dataset that is used without its later turns has no think times.
+            assert_eq!(error(turn, "first"), None);
+        }
+        assert_eq!(error(json!({"from": "human", "value": "b", "think_s": 86_400}), "all"), None);
     }
 
     #[test]

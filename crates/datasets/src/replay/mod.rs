@@ -11,7 +11,7 @@ mod source;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use ergometer_diagnostics::{Hint, Message};
+use ergometer_diagnostics::{Hint, Message, hint, option};
 use sha2::{Digest, Sha256};
 
 use self::recorded::{Recorded, TimeUnit, requests_of};
@@ -256,7 +256,12 @@ struct Recording {
     blocks: Vec<u64>,
     texts: Vec<Box<str>>,
     skipped: u64,
+    /// The first and the last arrival time.
+    arrivals: Option<(f64, f64)>,
 }
+
+/// The longest recording: ten years. A run would wait for a later request without any sign.
+const LONGEST_S: f64 = 10.0 * 365.0 * 86_400.0;
 
 impl Recording {
     fn add(&mut self, turns: Vec<Recorded>) -> Result<(), Message> {
@@ -268,6 +273,13 @@ impl Recording {
         let (Some(at_s), Ok(turns), false) = (arrival, u32::try_from(kept.len()), kept.is_empty()) else {
             return Ok(());
         };
+        let (first, last) = self.arrivals.map_or((at_s, at_s), |(first, last)| (first.min(at_s), last.max(at_s)));
+        if last - first > LONGEST_S {
+            let hint = hint!("check the unit of the times: ", option("dataset-param").value("time_unit=s"), " or ms");
+            let text = format!("its time of arrival, {at_s:e} s, is more than ten years away from the others");
+            return Err(Message::new(text).with_hint(hint));
+        }
+        self.arrivals = Some((first, last));
         let many = |_| Message::new("more than 4294967295 rows");
         self.sessions.push((at_s, u32::try_from(self.requests.len()).map_err(many)?));
         for (number, turn) in (0..turns).zip(kept) {

@@ -10,7 +10,7 @@
 use ergometer_diagnostics::{Message, hint, option};
 use serde_json::Value;
 
-use super::super::conversations::turn_text;
+use super::super::conversations::{check_think_time, turn_text};
 use super::super::error::columns_hint;
 use super::super::row::Row;
 
@@ -104,6 +104,7 @@ fn request_of(row: &Row, unit: Option<TimeUnit>, is_timed: bool) -> Result<Recor
         (None, Some(value)) => Some(TimeUnit::Milliseconds.seconds(number(value, "delay")?)),
         (None, None) => None,
     };
+    let think_s = think_s.map(check_think_time).transpose()?;
     Ok(Recorded { arrival_s, think_s, input, output, blocks: blocks_of(row)?, text })
 }
 
@@ -262,5 +263,7 @@ mod tests {
         assert!(error(json!({"timestamp": 1, "input_tokens": 2})).contains("--dataset-param time_unit=ms"));
         assert!(error(json!({"timestamp_s": 1, "input_tokens": 1.5})).contains("not a token count"));
         assert!(error(json!({"timestamp": 1, "turns": [{"input_length": 2}]})).contains("turn 1: no column"));
+        let slow = json!({"timestamp": 1, "turns": [{"text": "a"}, {"text": "b", "delay": 1e300}]});
+        assert!(error(slow).contains("turn 2: the think time of 1e297 s is longer than a day"));
     }
 }

@@ -57,6 +57,21 @@ fn mooncake_requests_are_sorted_and_equal_blocks_have_equal_words() {
 }
 
 #[test]
+fn requests_arrive_within_ten_years() {
+    let error = |times: [&str; 3]| {
+        let row = |time: &str| format!("{{\"timestamp\": {time}, \"input_length\": 7, \"output_length\": 5}}");
+        opened("trace.jsonl", times.map(row).join("\n").as_bytes(), &[]).err()
+    };
+    // Milliseconds since 1970, over nine years.
+    assert_eq!(error(["1500000000000", "1700000000000", "1783000000000"]), None);
+    let late = error(["0", "1e300", "5"]).unwrap();
+    let expected = "trace.jsonl, line 2: its time of arrival, 1e297 s, is more than ten years away from the others. \
+                    hint: check the unit of the times: --dataset-param time_unit=s or ms";
+    assert!(late.ends_with(expected), "{late}");
+    assert!(error(["1700000000000", "1700000000001", "2"]).unwrap().contains("line 3: its time of arrival, 2e-3 s"));
+}
+
+#[test]
 fn burst_gpt_is_in_seconds_and_failed_requests_are_skipped() {
     let dataset = opened("burst.csv", BURST.as_bytes(), &[("max_prompt_tokens", "100")]).unwrap();
     assert_eq!((dataset.size(), dataset.skipped()), (Some(3), 2));
