@@ -13,9 +13,10 @@ use ergometer_diagnostics::{Message, contain_panic};
 
 use super::DatasetError;
 use super::arrow_value::row_of;
+use super::column_set::ColumnSet;
 use super::error::changed;
 use super::row::Row;
-use super::table::{Rows, add_columns};
+use super::table::Rows;
 
 /// Maximum size of the decoded batches in memory, in bytes.
 const KEPT: usize = 256 << 20;
@@ -51,10 +52,11 @@ struct RowGroup {
 }
 
 impl BatchRows {
-    pub(super) fn new(files: Vec<(PathBuf, Box<dyn Batches>)>) -> Self {
-        let (mut columns, mut groups, mut count) = (Vec::new(), Vec::new(), 0);
-        for (file, (_, batches)) in files.iter().enumerate() {
-            add_columns(&mut columns, batches.columns().iter());
+    pub(super) fn new(files: Vec<(PathBuf, Box<dyn Batches>)>) -> Result<Self, DatasetError> {
+        let (mut columns, mut groups, mut count) = (ColumnSet::default(), Vec::new(), 0);
+        for (file, (path, batches)) in files.iter().enumerate() {
+            let wrong = |what| DatasetError::Format { path: path.clone(), what };
+            columns.add(batches.columns().iter()).map_err(wrong)?;
             let mut first_in_file = 0;
             for (group, &rows) in batches.rows().iter().enumerate() {
                 if rows > 0 {
@@ -64,7 +66,7 @@ impl BatchRows {
                 count += rows;
             }
         }
-        Self { files, columns, groups, count, cache: Mutex::default() }
+        Ok(Self { files, columns: columns.into_names(), groups, count, cache: Mutex::default() })
     }
 
     fn row_group(&self, index: u64) -> Option<RowGroup> {

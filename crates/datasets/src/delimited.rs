@@ -12,6 +12,7 @@ use ergometer_diagnostics::{Hint, Message};
 use serde_json::Value;
 
 use super::DatasetError;
+use super::column_set::ColumnSet;
 use super::error::changed;
 use super::row::Row;
 use super::table::{Rows, check_file};
@@ -34,18 +35,13 @@ impl DelimitedRows {
         let wrong = |error| csv_error(path, error);
         let file = File::open(path).map_err(read)?;
         let mut reader = ReaderBuilder::new().delimiter(if is_tsv { b'\t' } else { b',' }).from_reader(file);
-        let mut columns: Vec<String> = Vec::new();
+        let mut columns = ColumnSet::default();
+        let in_header = |what: Message| DatasetError::Line { path: path.to_path_buf(), line: 1, what };
         for name in reader.byte_headers().map_err(wrong)? {
-            let name = text(name).map_err(|what| DatasetError::Line {
-                path: path.to_path_buf(),
-                line: 1,
-                what: what.into(),
-            })?;
-            if columns.contains(&name) {
-                let what = format!("two columns have the name `{name}`");
-                return Err(DatasetError::Line { path: path.to_path_buf(), line: 1, what: what.into() });
+            let name = text(name).map_err(|what| in_header(what.into()))?;
+            if !columns.insert(&name).map_err(in_header)? {
+                return Err(in_header(format!("two columns have the name `{name}`").into()));
             }
-            columns.push(name);
         }
         let (mut records, mut record) = (Vec::new(), ByteRecord::new());
         while reader.read_byte_record(&mut record).map_err(wrong)? {
@@ -53,6 +49,7 @@ impl DelimitedRows {
                 records.push((position.byte(), position.line()));
             }
         }
+        let columns = columns.into_names();
         Ok(Self { path: path.to_path_buf(), columns, records, reader: Mutex::new(reader) })
     }
 

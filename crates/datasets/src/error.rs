@@ -144,12 +144,32 @@ pub(super) fn changed(text: impl Into<String>) -> Message {
     Message::new(text).with_hint(Hint::text("check that the file was not changed or damaged"))
 }
 
+/// The most columns in a hint.
+const MOST_NAMED: usize = 40;
+
 /// A hint with the names that exist.
 pub(super) fn columns_hint<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Hint {
-    let names: Vec<String> = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
-    if names.is_empty() {
-        Hint::text("there are no columns")
-    } else {
-        Hint::text(format!("the columns are {}", names.join(", ")))
+    let mut names = names.into_iter();
+    let first: Vec<String> = names.by_ref().take(MOST_NAMED).map(|name| name.as_ref().to_owned()).collect();
+    match (first.is_empty(), names.count()) {
+        (true, _) => Hint::text("there are no columns"),
+        (false, 0) => Hint::text(format!("the columns are {}", first.join(", "))),
+        (false, more) => Hint::text(format!("the columns are {} and {more} more", first.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ergometer_diagnostics::CommandLine;
+
+    use super::*;
+
+    #[test]
+    fn a_hint_names_some_of_many_columns() {
+        let hint = |count: usize| columns_hint((0..count).map(|number| number.to_string())).phrase(&CommandLine);
+        assert_eq!(hint(0), "there are no columns");
+        assert_eq!(hint(3), "the columns are 0, 1, 2");
+        assert!(hint(40).ends_with(", 38, 39"));
+        assert!(hint(100_000).ends_with(", 38, 39 and 99960 more"));
     }
 }

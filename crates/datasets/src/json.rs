@@ -11,10 +11,11 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Deserializer;
 
 use super::DatasetError;
+use super::column_set::ColumnSet;
 use super::error::incomplete;
 use super::row::{Row, row_of};
 use super::spans::{Span, Spans};
-use super::table::{Rows, add_columns, check_file};
+use super::table::{Rows, check_file};
 
 /// The rows of a JSON file.
 #[derive(Debug)]
@@ -48,16 +49,16 @@ impl JsonRows {
             return Err(DatasetError::Empty { path: path.to_path_buf() });
         }
         let elements = scanner.document(field).map_err(at_line)?;
-        let (mut spans, mut columns) = (Vec::new(), Vec::new());
+        let (mut spans, mut columns) = (Vec::new(), ColumnSet::default());
         for (number, (start, end)) in (1..).zip(elements) {
-            let row =
-                row_of(&bytes[start..end]).map_err(|what| at_line((start, what.at(format!("element {number}")))))?;
-            add_columns(&mut columns, row.keys());
+            let wrong = |what: Message| at_line((start, what.at(format!("element {number}"))));
+            columns.add(row_of(&bytes[start..end]).map_err(wrong)?.keys()).map_err(wrong)?;
             let length = u32::try_from(end - start).map_err(|_| at_line((start, Message::new("longer than 4 GiB"))))?;
             spans.push(Span { start: start as u64, length, number });
         }
         let file = File::open(path).map_err(read)?;
-        Ok(Self { elements: Spans { path: path.to_path_buf(), file: Mutex::new(file), parts: spans }, columns })
+        let elements = Spans { path: path.to_path_buf(), file: Mutex::new(file), parts: spans };
+        Ok(Self { elements, columns: columns.into_names() })
     }
 }
 

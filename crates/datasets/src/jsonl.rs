@@ -8,9 +8,10 @@ use std::sync::Mutex;
 use ergometer_diagnostics::Message;
 
 use super::DatasetError;
+use super::column_set::ColumnSet;
 use super::row::{Row, row_of};
 use super::spans::{Span, Spans};
-use super::table::{Rows, add_columns, check_file};
+use super::table::{Rows, check_file};
 
 /// Maximum length of a line in bytes.
 pub(super) const LONGEST_LINE: u64 = 64 << 20;
@@ -27,7 +28,7 @@ impl JsonlRows {
         check_file(path)?;
         let read = |cause| DatasetError::Read { path: path.to_path_buf(), cause };
         let mut file = File::open(path).map_err(read)?;
-        let (mut spans, mut columns) = (Vec::new(), Vec::new());
+        let (mut spans, mut columns) = (Vec::new(), ColumnSet::default());
         let mut reader = BufReader::with_capacity(1 << 16, &mut file);
         let (mut start, mut number, mut line) = (0_u64, 0_u32, Vec::new());
         loop {
@@ -42,12 +43,14 @@ impl JsonlRows {
                 return Err(wrong(format!("longer than {} MiB", LONGEST_LINE >> 20).into()));
             }
             if !trimmed(&line).is_empty() {
-                add_columns(&mut columns, row_of(trimmed(&line)).map_err(wrong)?.keys());
+                let row = row_of(trimmed(&line)).map_err(wrong)?;
+                columns.add(row.keys()).map_err(wrong)?;
                 spans.push(Span { start, length: u32::try_from(length).unwrap_or(u32::MAX), number });
             }
             start += length;
         }
-        Ok(Self { lines: Spans { path: path.to_path_buf(), file: Mutex::new(file), parts: spans }, columns })
+        let lines = Spans { path: path.to_path_buf(), file: Mutex::new(file), parts: spans };
+        Ok(Self { lines, columns: columns.into_names() })
     }
 }
 
@@ -124,6 +127,18 @@ mod tests {
         assert!(error(b"\n\n").contains("has no queries"));
         let error = open(b"{\"problem\":\"a\"}", &named(None, Some("gold"))).unwrap_err().to_string();
         assert!(error.contains("no column `gold` for the answer"), "{error}");
+    }
+
+    #[test]
+    fn a_row_may_have_a_hundred_thousand_columns() {
+        let row = |columns: usize| {
+            let rest: String = (1..columns).map(|number| format!(",\"{number}\":{number}")).collect();
+            format!("{{\"problem\":\"a\"{rest}}}")
+        };
+        let dataset = open(row(100_000).as_bytes(), &ColumnNames::default()).unwrap();
+        assert_eq!(dataset.get(0).unwrap().metadata.len(), 99_999);
+        let error = open(row(100_001).as_bytes(), &ColumnNames::default()).unwrap_err().to_string();
+        assert!(error.ends_with("line 1: there are more than 100000 different columns"), "{error}");
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod arrow_file;
 mod arrow_value;
 mod batches;
 mod builtin;
+mod column_set;
 mod columns;
 mod conversations;
 mod delimited;

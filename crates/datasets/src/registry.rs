@@ -234,7 +234,7 @@ pub(super) fn rows(
         }
         Format::Parquet => vec![parquet(path.to_path_buf())?],
     };
-    Ok(Box::new(BatchRows::new(files)))
+    Ok(Box::new(BatchRows::new(files)?))
 }
 
 const fn id_of(format: Format) -> &'static str {

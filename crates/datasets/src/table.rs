@@ -174,12 +174,3 @@ pub(super) fn check_file(path: &Path) -> Result<(), DatasetError> {
     }
     Ok(())
 }
-
-/// Adds names that are not in the list yet.
-pub(super) fn add_columns<'a>(columns: &mut Vec<String>, names: impl Iterator<Item = &'a String>) {
-    for name in names {
-        if !columns.contains(name) {
-            columns.push(name.clone());
-        }
-    }
-}
