@@ -469,10 +469,10 @@ mod tests {
         }));
         let folder = tempfile::tempdir().unwrap();
         let mut damaged = 0;
-        for name in ["types.arrow", "types.parquet", "lz4.feather"] {
+        for (name, step) in [("types.arrow", 1), ("types.parquet", 5), ("lz4.feather", 2)] {
             let path = folder.path().join(name);
             let whole = std::fs::read(fixture(name)).unwrap();
-            for place in 0..whole.len() {
+            for place in (0..whole.len()).step_by(step) {
                 let mut bytes = whole.clone();
                 bytes[place] ^= [0x80, 0xff, 0x01][place % 3];
                 std::fs::write(&path, &bytes).unwrap();
@@ -483,7 +483,7 @@ mod tests {
                 assert_eq!(PANICS.take(), 0, "{name} at {place}");
             }
         }
-        assert!(damaged > 1000, "{damaged}");
+        assert!(damaged > 500, "{damaged}");
     }
 
     #[test]
