@@ -4,6 +4,7 @@ mod analyze;
 mod compare;
 mod energy;
 mod help;
+mod hostile;
 mod measure;
 mod mock_server;
 mod monitor;

@@ -48,7 +48,7 @@ fn listen(answer: String) -> (String, mpsc::Receiver<String>) {
 }
 
 /// The head of a request. Also reads the body.
-fn head(stream: &TcpStream) -> String {
+pub(crate) fn head(stream: &TcpStream) -> String {
     let mut reader = BufReader::new(stream);
     let mut head = String::new();
     while reader.read_line(&mut head).is_ok_and(|read| read > 2) {}

@@ -1,19 +1,23 @@
 //! The secrets of a client, and their removal from text that a server sent.
 //!
-//! A server may repeat a key in an error, in an answer or in a tool call, and it may encode the key before. Whatever is
-//! written to a file passes through [`Secrets::redact`] first.
+//! A server may repeat a key in an error, in an answer or in a tool call, and it may encode the key before: whole or in
+//! part, once or several times. Whatever is written to a file passes through [`Secrets::redact`] first.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
-use std::fmt;
-use std::sync::Arc;
+use std::fmt::{self, Write};
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use regex::{Regex, RegexBuilder};
 
 use super::REDACTED;
 
 /// Shorter values are not secrets: they would be found by chance in any text.
 const SHORTEST: usize = 6;
+
+/// Longer values are searched in parts of this many characters, which keeps the patterns small.
+const PART: usize = 256;
+
+/// The size in memory that a pattern may have. A part takes at most a tenth of it.
+const PATTERN_BYTES: usize = 64 << 20;
 
 /// Values that must not appear in any file.
 ///
@@ -24,21 +28,17 @@ const SHORTEST: usize = 6;
 /// assert_eq!(secrets.redact("?key=sk-a%2fb%2Bc%22d"), "?key=<redacted>");
 /// ```
 #[derive(Clone, Default)]
-pub struct Secrets(Vec<Arc<AhoCorasick>>);
+pub struct Secrets(Vec<Regex>);
 
 impl Secrets {
     /// The secrets with these values. Values under 6 characters are ignored.
     #[must_use]
     pub fn new<'a>(values: impl IntoIterator<Item = &'a str>) -> Self {
-        let values = values.into_iter().map(str::trim).filter(|value| value.len() >= SHORTEST);
-        let patterns: BTreeSet<String> = values.flat_map(encodings).collect();
-        if patterns.is_empty() {
-            return Self::default();
-        }
-        let built =
-            AhoCorasick::builder().ascii_case_insensitive(true).match_kind(MatchKind::LeftmostLongest).build(patterns);
-        // Patterns of a few kilobytes are far below the limits of the automaton.
-        Self(built.ok().map(Arc::new).into_iter().collect())
+        let mut values: Vec<&str> = values.into_iter().map(str::trim).filter(|value| value.len() >= SHORTEST).collect();
+        // A value that contains another is replaced first, as a whole.
+        values.sort_unstable_by(|a, b| b.len().cmp(&a.len()).then(a.cmp(b)));
+        values.dedup();
+        Self(values.into_iter().flat_map(parts).filter_map(|part| pattern(&part)).collect())
     }
 
     /// These secrets and others.
@@ -53,17 +53,13 @@ impl Secrets {
         self.0.is_empty()
     }
 
-    /// The text with every secret replaced: as it is, in other case, and in the usual encodings.
+    /// The text with every secret replaced: as it is, in other case, and with any of its characters encoded for JSON,
+    /// URLs, forms or HTML.
     #[must_use]
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut text = Cow::Borrowed(text);
-        for patterns in &self.0 {
-            if patterns.is_match(&*text) {
-                let mut redacted = String::with_capacity(text.len());
-                patterns.replace_all_with(&text, &mut redacted, |_, _, redacted| {
-                    redacted.push_str(REDACTED);
-                    true
-                });
+        for pattern in &self.0 {
+            if let Cow::Owned(redacted) = pattern.replace_all(&text, REDACTED) {
                 text = Cow::Owned(redacted);
             }
         }
@@ -102,35 +98,53 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// A value as it is and in the encodings of JSON, URLs, forms and HTML.
-fn encodings(value: &str) -> Vec<String> {
-    let escaped = |kept: &str| -> String {
-        let escape = |byte: u8| {
-            let is_kept = byte.is_ascii_alphanumeric() || kept.as_bytes().contains(&byte);
-            if is_kept { char::from(byte).to_string() } else { format!("%{byte:02x}") }
-        };
-        value.bytes().map(escape).collect()
+/// A value in parts of at most about [`PART`] characters, none of them short.
+fn parts(value: &str) -> Vec<Vec<char>> {
+    let characters: Vec<char> = value.chars().collect();
+    let number = characters.len().div_ceil(PART).max(1);
+    characters.chunks(characters.len().div_ceil(number).max(1)).map(<[char]>::to_vec).collect()
+}
+
+/// A pattern for these characters, each of them as it is or encoded.
+fn pattern(characters: &[char]) -> Option<Regex> {
+    let pattern: String = characters.iter().map(|&character| encodings(character)).collect();
+    // Only a pattern over the limit is an error, and parts are far below it.
+    RegexBuilder::new(&pattern).case_insensitive(true).size_limit(PATTERN_BYTES).build().ok()
+}
+
+/// A pattern for a character as it is and in the encodings of JSON, URLs, forms and HTML. An encoding applied twice
+/// encodes its own `\`, `%` or `&` again.
+fn encodings(character: char) -> String {
+    let mut units = [0; 2];
+    let mut bytes = [0; 4];
+    let mut pattern = format!(r"(?:\\*(?:{}|", regex::escape(character.encode_utf8(&mut bytes)));
+    // Writing to a string cannot fail.
+    for unit in character.encode_utf16(&mut units) {
+        let _ = write!(pattern, r"\\*u{unit:04x}");
+    }
+    pattern.push_str(")|");
+    for byte in character.encode_utf8(&mut bytes).bytes() {
+        let _ = write!(pattern, "%(?:25)*{byte:02x}");
+    }
+    let code = u32::from(character);
+    let _ = write!(pattern, "|&(?:amp;)*(?:#0*{code};|#x0*{code:x};");
+    let names: &[&str] = match character {
+        '&' => &["amp;"],
+        '<' => &["lt;"],
+        '>' => &["gt;"],
+        '"' => &["quot;"],
+        '\'' => &["apos;"],
+        _ => &[],
     };
-    let json = serde_json::Value::from(value).to_string();
-    let json = json.trim_matches('"').to_owned();
-    let html = value.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    vec![
-        value.to_owned(),
-        json.replace('/', "\\/"),
-        json,
-        // Everything, the unreserved characters of RFC 3986, those of JavaScript's `encodeURIComponent` and `encodeURI`.
-        escaped(""),
-        escaped("-._~"),
-        // Python's `quote` keeps the slash.
-        escaped("-._~/"),
-        escaped("-._~!*'()"),
-        escaped("-._~!*'();/?:@&=+$,#"),
-        // Forms.
-        escaped("-._*").replace("%20", "+"),
-        html.replace('"', "&quot;").replace('\'', "&#39;"),
-        html.replace('"', "&#34;").replace('\'', "&#x27;"),
-        html,
-    ]
+    for name in names {
+        let _ = write!(pattern, "|{name}");
+    }
+    pattern.push(')');
+    if character == ' ' {
+        pattern.push_str(r"|\+");
+    }
+    pattern.push(')');
+    pattern
 }
 
 #[cfg(test)]
@@ -151,6 +165,13 @@ mod tests {
             String::from("sk-a%22b%2fc%2bd+e%3cf%3e%c3%a9"),
             String::from("sk-a%22b/c%2Bd%20e%3Cf%3E%C3%A9"),
             String::from("sk-a&quot;b/c+d e&lt;f&gt;é"),
+            // A part of the characters, in several encodings, or twice.
+            String::from("%73k-a%22b/c+d%20e<f%3e%C3%A9"),
+            String::from(r"sk-a\u0022b\/c\u002Bd e\u003cf\u003e\u00e9"),
+            String::from("&#115;k-a&#34;b&#x2F;c+d e&#060;f&gt;&#xE9;"),
+            String::from("sk-a%2522b%2fc%252Bd+e%253Cf%3E%25C3%25A9"),
+            String::from("sk-a&amp;quot;b/c+d e&amp;amp;lt;f&gt;é"),
+            json!(json!(key).to_string()).to_string(),
         ];
         for form in forms {
             let found = secrets.redact(&form).into_owned();
@@ -158,6 +179,26 @@ mod tests {
         }
         assert!(matches!(secrets.redact("nothing of the kind"), Cow::Borrowed(_)));
         assert!(!format!("{secrets:?}").contains("sk-"));
+    }
+
+    #[test]
+    fn a_character_beyond_the_basic_plane_is_found_in_json() {
+        let secrets = Secrets::new(["a🦀bcdef"]);
+        assert_eq!(secrets.redact(r"x a\ud83e\uDD80bcdef"), "x <redacted>");
+    }
+
+    #[test]
+    fn a_long_secret_leaves_no_part() {
+        let key: String = (0..20_000).map(|i| char::from(b'a' + (i * i % 26) as u8)).collect();
+        let secrets = Secrets::new([key.as_str()]);
+        let redacted = secrets.redact(&key).into_owned();
+        assert_eq!(redacted.replace(REDACTED, ""), "");
+    }
+
+    #[test]
+    fn a_secret_within_another_is_replaced_with_it() {
+        let secrets = Secrets::new(["password", "user:password"]);
+        assert_eq!(secrets.redact("user:password and password"), "<redacted> and <redacted>");
     }
 
     #[test]
@@ -174,7 +215,28 @@ mod tests {
         assert_eq!(value, json!({"a": ["x <redacted>", 1], "<redacted>": {"b": "<redacted>"}}));
     }
 
+    /// A character in one of the encodings that a server may choose for it.
+    fn encoded(character: char, choice: u8) -> String {
+        match choice % 8 {
+            0 => character.to_uppercase().collect(),
+            1 => character.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect(),
+            2 => character.to_string().bytes().map(|byte| format!("%25{byte:02x}")).collect(),
+            3 => format!("\\u{:04x}", u32::from(character)),
+            4 => format!("&#{};", u32::from(character)),
+            5 => format!("&#X{:X};", u32::from(character)),
+            6 => format!("\\{character}"),
+            _ => character.to_string(),
+        }
+    }
+
     proptest! {
+        #[test]
+        fn any_mixture_of_encodings_is_found(key in "[!-~]{6,20}", choices in prop::collection::vec(any::<u8>(), 20)) {
+            let text: String = key.chars().zip(choices).map(|(character, choice)| encoded(character, choice)).collect();
+            let redacted = Secrets::new([key.as_str()]).redact(&text).into_owned();
+            prop_assert!(redacted.contains(REDACTED), "{} in {}", key, text);
+        }
+
         #[test]
         fn a_secret_never_survives(key in "[!-~]{6,20}", before in "[ -~]{0,9}", after in "[ -~]{0,9}") {
             let secrets = Secrets::new([key.as_str()]);
