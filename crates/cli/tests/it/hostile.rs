@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use super::mock_server::Server;
 use super::profile::{json as read_json, run_in};
-use super::servers::head;
+use super::servers::{head, listen};
 use super::{assert_fails, stderr};
 
-/// Starts a server that answers every request with these bytes, once or until the client leaves.
+/// Starts a server that answers every POST with these bytes, once or until the client leaves.
 fn serve(answer: Vec<u8>, is_endless: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -22,13 +22,18 @@ fn serve(answer: Vec<u8>, is_endless: bool) -> String {
         for stream in listener.incoming().flatten() {
             let answer = answer.clone();
             std::thread::spawn(move || {
-                head(&stream);
+                if head(&stream).starts_with("GET") {
+                    let _ = (&stream).write_all(MODELS);
+                    return;
+                }
                 while (&stream).write_all(&answer).is_ok() && is_endless {}
             });
         }
     });
     address
 }
+
+const MODELS: &[u8] = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 21\r\n\r\n{\"data\":[{\"id\":\"m\"}]}";
 
 /// An answer as a stream of events.
 fn events(chunks: &[Value]) -> Vec<u8> {
@@ -95,8 +100,8 @@ fn wrong_answers_that_were_cut_off_are_a_warning() {
 
 #[test]
 fn a_list_of_models_that_fails_names_its_path_and_the_option_that_avoids_it() {
-    let answer = b"HTTP/1.1 500 Internal Server Error\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
-    let address = serve(answer.to_vec(), false);
+    let answer = String::from("HTTP/1.1 500 Internal Server Error\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+    let (address, _requests) = listen(answer);
     assert_fails(&["profile", "--idle", "0s", "--base-url", &address], 1, &["/v1/models", "500", "--model"]);
 }
 
@@ -120,7 +125,10 @@ fn a_run_can_be_interrupted_while_bytes_arrive_without_end() {
         for stream in listener.incoming().flatten() {
             let answer = answer.clone();
             std::thread::spawn(move || {
-                head(&stream);
+                if head(&stream).starts_with("GET") {
+                    let _ = (&stream).write_all(MODELS);
+                    return;
+                }
                 let _ = (&stream).write_all(&answer);
                 while (&stream).write_all(&answer[start..]).is_ok() {}
             });

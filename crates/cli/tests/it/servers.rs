@@ -34,7 +34,7 @@ fn is_anywhere(folder: &Path, text: &str) -> bool {
 }
 
 /// Starts a server that sends the same answer to every request; the channel gets the head of each request.
-fn listen(answer: String) -> (String, mpsc::Receiver<String>) {
+pub(crate) fn listen(answer: String) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let (sender, receiver) = mpsc::channel();
