@@ -37,12 +37,9 @@ const MODELS: &[u8] = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 
 
 /// An answer as a stream of events.
 fn events(chunks: &[Value]) -> Vec<u8> {
-    let mut answer = String::from("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n");
-    for chunk in chunks {
-        answer += &format!("data: {chunk}\n\n");
-    }
-    answer += "data: [DONE]\n\n";
-    answer.into_bytes()
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+    let events: String = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
+    format!("{head}{events}data: [DONE]\n\n").into_bytes()
 }
 
 fn text(text: &str) -> Value {
