@@ -152,7 +152,10 @@ def _wait_for_torch(torch: ModuleType) -> None:
 
 
 def _is_cuda_device_in_use(torch: ModuleType, index: int) -> bool:
-    """Waiting for an unused GPU would create a CUDA context on it, which takes about 500 MB of its memory."""
+    """Whether torch uses this GPU; True if unknown.
+
+    Waiting for an unused GPU would create a CUDA context on it, which takes about 500 MB of its memory.
+    """
     has_context = getattr(getattr(torch, "_C", None), "_cuda_hasPrimaryContext", None)
     return True if has_context is None else bool(has_context(index))
 

@@ -130,7 +130,7 @@ class Measurement(Window):
 
     @property
     def devices(self) -> Mapping[str, Energy]:
-        """The energy of each device (`gpu:0`) and part of one (`gpu:0 memory`). `joules` has only those with `summed`."""
+        """The energy of each device (`gpu:0`) and part of one (`gpu:0 memory`). `joules` sums those with `summed`."""
         energies = self._settle().devices
         return MappingProxyType({scope_name(energy.device, energy.scope): energy for energy in energies})
 

@@ -35,11 +35,12 @@ class Profiler:
     Attributes:
         prefix_filter: Prefix of the module of an event, or of its name if it has no module; empty for all events.
         event_filter_regex: Only events whose module, op or kernel matches this pattern count. In the syntax of `re`. A
-            pattern with look-around or back references matches names only, without the numbers in parentheses.
+            pattern without look-around and back references is also compared with the keys `name(P-S)` of
+            `get_events_from_plane`.
         min_duration_ns: Minimum duration of an event. Many kernels are shorter than a microsecond: `verbose` logs how
             many.
         max_events_per_profile: Maximum number of events of a plane; None for all. A warning reports events left out.
-        verbose: Whether to log events that are too short, too.
+        verbose: Whether to also log how many events were shorter than `min_duration_ns`.
         require_tf: Whether to refuse to profile without TensorFlow's profiler. Nothing here needs TensorFlow.
 
     Example:
@@ -109,7 +110,7 @@ class Profiler:
 
     @staticmethod
     def find_device_plane_ids(p: Any, device_str: str) -> list[int]:
-        """The numbers of the planes with the device in their name, in any case: "gpu", "TPU:1", "cpu".
+        """The numbers of the planes with the device in their name, ignoring case: "gpu", "TPU:1", "cpu".
 
         Args:
             p: A profile: `ergometer.Trace`, `jax.profiler.ProfileData`, an XSpace message, bytes or a path.
@@ -125,8 +126,8 @@ class Profiler:
 
         The name is the event's module, or the event's own name if it has no module; P is the `program_id`, or the
         `run_id` if there is none; S is the `scope_range_id`; a missing number reads None. The time of several events
-        with the same key is the length of their union. With `event_filter_regex` only matching events count, and
-        matching events nested in them.
+        with the same key is the length of their union. With `event_filter_regex`, it is the union of those
+        events that match, and of matching events nested in any of them.
 
         Args:
             p: A profile, as for `find_device_plane_ids`.

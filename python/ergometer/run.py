@@ -46,7 +46,7 @@ class Run:
 
     @property
     def requests(self) -> Table:
-        """One row per request: scheduled and sent time, time of each chunk, tokens, outcome."""
+        """One row per attempt of a request: scheduled and sent time, time of each chunk, tokens, outcome."""
         return self._table("requests")
 
     @property

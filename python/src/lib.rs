@@ -1,6 +1,6 @@
 //! The extension module of the Python package `ergometer`: reads traces and runs, and samples sensors.
 //!
-//! Long calls release Python's global lock and can be interrupted with Ctrl-C. Tables are exported without a copy
+//! Long calls release the GIL and can be interrupted with Ctrl-C. Tables are exported without a copy
 //! through Arrow's `PyCapsule` interface. Errors are raised as the exceptions of `ergometer.errors`.
 //!
 //! ```python

@@ -26,9 +26,9 @@
 //! assert!(page.html().contains("<h2 id=\"latency-title\">Latency</h2>"));
 //! ```
 //!
-//! A chart describes its data in the units of its axes, not in pixels. The same chart can be a still picture or an
-//! interactive chart on a page. This crate does not depend on runs or traces. It escapes all text, so labels cannot
-//! inject markup or scripts.
+//! A chart describes its data in the units of its axes, not in pixels. The same chart can be drawn as SVG or PNG, or
+//! as an interactive chart on a page. This crate does not depend on runs or traces. It escapes all text, so labels
+//! cannot inject markup or scripts.
 
 mod chart;
 mod draw;

@@ -51,17 +51,17 @@ def autotune(
     Keyword arguments of the variants go into `kwargs`, so that they cannot conflict with those of `autotune`.
 
     Args:
-        variants: A dictionary of functions by name, or functions, which get their own names, numbered if names are
-            equal.
+        variants: A dictionary of functions by name, or a list of functions, named after the functions; equal
+            names are numbered.
         args: Positional arguments of the variants. Arrays become arguments of the compiled function, everything else
-            becomes a constant. Pass arrays as arguments: if a function closes over an array, the compiler may compute
-            results that depend on nothing else in advance.
+            becomes a constant. Pass arrays as arguments: if a function closes over an array, the compiler may
+            compute in advance what depends on that array only.
         kwargs: Keyword arguments of the variants.
         calls: Maximum number of timed calls of each variant.
         min_calls: Minimum number of timed calls of each variant.
         warmup: Number of warm-up calls of each variant.
-        level: Confidence level of the intervals. 1 - `level` is the probability that any test calls a variant slower
-            that is not.
+        level: Confidence level of the intervals. 1 - `level` is the maximum probability that any test calls a
+            variant slower although it is not.
         check: Maximum difference between the results of a variant and those of the first one, relative to the largest
             value of the first, such as 1e-3. A variant with a larger difference fails. None does not compare results.
         platform: The platform whose times count: "gpu", "tpu", "cpu"; by default the default backend of JAX.

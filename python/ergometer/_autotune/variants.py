@@ -51,7 +51,7 @@ class Prepared:
 
 
 def describe(cause: Exception) -> str:
-    """An exception in one line. Exceptions of JAX have many lines, with the exception of a callback at the end.
+    """An exception in one line. Exceptions of JAX have many lines. If a callback raised, its exception is the last one.
 
     Raises:
         KeyboardInterrupt: JAX turned Ctrl-C in a callback into another exception.
