@@ -91,13 +91,9 @@ impl Diagnostic for RunError {
             Self::Config(message) | Self::Internal(message) | Self::NotResumable { why: message, .. } => {
                 message.hint.clone()
             }
-            Self::ServerGone { .. } => Some(hint!(
-                "check that the server runs and speaks the protocol of ",
-                option("http"),
-                "; then resume the run with ",
-                option("resume"),
-                ", if it has a folder"
-            )),
+            Self::ServerGone { .. } => {
+                Some(hint!("check that the server runs and speaks the version of HTTP that ", option("http"), " sets"))
+            }
             Self::Exists { path } => Some(hint!(
                 option("overwrite"),
                 " replaces it, ",

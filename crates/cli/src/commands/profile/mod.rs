@@ -233,6 +233,14 @@ fn failure_of(error: RunError, kept: Option<&Path>) -> Failure {
             ),
             None => hint!("free disk space or raise the file size limit"),
         }),
+        RunError::ServerGone { .. } => match kept {
+            Some(folder) => Failure::failed(&error).hint(hint!(
+                "when the server runs again, continue with ",
+                command(format!("profile --resume {}", folder.display())),
+                "; requests that failed are not sent again"
+            )),
+            None => Failure::failed(&error),
+        },
         _ => Failure::failed(&error),
     }
 }
