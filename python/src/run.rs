@@ -111,7 +111,7 @@ impl SavedRun {
         interruptible(py, move || records(&folder))?
     }
 
-    /// One row per request.
+    /// One row per attempt of a request.
     #[getter]
     fn requests(&self, py: Python<'_>) -> PyResult<Table> {
         self.parquet(py, REQUESTS_FILE)
