@@ -1,5 +1,6 @@
 """Shared by the interop tests: run folders, written once per session, and a server."""
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -63,16 +64,23 @@ def profiled(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="session")
-def llama_server(tmp_path_factory):
-    """The URL of a llama.cpp server with the demo model `tiny`, for four concurrent requests."""
-    gguf = tmp_path_factory.mktemp("gguf") / "tiny.gguf"
-    demo_to_gguf.convert(REPOSITORY / "assets" / "models" / "tiny", gguf)
-    command = [sys.executable, Path(__file__).with_name("llama_server.py"), gguf, "--name", "tiny", "--slots", "4"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+@contextlib.contextmanager
+def serve(gguf, *arguments):
+    """Runs a llama.cpp server with the model in the file `gguf`, and yields its URL."""
+    command = [sys.executable, Path(__file__).with_name("llama_server.py"), gguf, *arguments]
+    with subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         address = server.stdout.readline().strip()
         assert address.startswith("http://"), "the server ended before it listened; see its output above"
         yield address
         # The server ends when its standard input is closed.
         server.stdin.close()
         assert server.wait(timeout=30) == 0
+
+
+@pytest.fixture(scope="session")
+def llama_server(tmp_path_factory):
+    """The URL of a llama.cpp server with the demo model `tiny`, for four concurrent requests."""
+    gguf = tmp_path_factory.mktemp("gguf") / "tiny.gguf"
+    demo_to_gguf.convert(REPOSITORY / "assets" / "models" / "tiny", gguf)
+    with serve(gguf, "--name", "tiny", "--slots", 4) as address:
+        yield address

@@ -76,12 +76,23 @@ def add_tokenizer(writer, tokenizer, config):
     writer.add_chat_template(config["chat_template"])
 
 
+def read_settings(folder):
+    """The configuration, the tokenizer and the configuration of the tokenizer of the model in `folder`."""
+    names = ("config.json", "tokenizer.json", "tokenizer_config.json")
+    return [json.loads((Path(folder) / name).read_text()) for name in names]
+
+
+def write_files(writer):
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 def convert(folder, path):
     """Writes the model of `folder` to `path`."""
     folder = Path(folder)
-    config, tokenizer, tokenizer_config = (
-        json.loads((folder / name).read_text()) for name in ("config.json", "tokenizer.json", "tokenizer_config.json")
-    )
+    config, tokenizer, tokenizer_config = read_settings(folder)
     writer = gguf.GGUFWriter(str(path), "llama")
     writer.add_name(folder.name)
     add_config(writer, config)
@@ -93,10 +104,7 @@ def convert(folder, path):
         if part in heads:
             weight = interleave(weight, heads[part])
         writer.add_tensor(gguf_name(name), weight)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    write_files(writer)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,9 @@ def start(arguments):
     params.endpoint_metrics = True
     params.verbosity = 1
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = arguments.threads
+    if arguments.no_cache:
+        params.cache_prompt = False
+        params.cache_ram_mib = 0
     if arguments.ping is not None:
         params.sse_ping_interval = arguments.ping
     if arguments.key is not None:
@@ -41,6 +44,7 @@ def main():
     parser.add_argument("--slots", type=int, default=4, help="number of concurrent requests")
     parser.add_argument("--context", type=int, default=256, help="maximum number of tokens per request")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--no-cache", action="store_true", help="process every prompt in full, and save none in memory")
     parser.add_argument("--ping", type=int, help="seconds without a chunk before a keep-alive comment; default 30")
     parser.add_argument("--key", help="API key; requests without it get 401")
     parser.add_argument("--template", type=Path, help="chat template, instead of the model's")
