@@ -23,3 +23,9 @@ echo "== python"
 "$peers/bin/pip" install --quiet . && bench/python.py target/release/ergo "$peers/bin/python3"
 echo "== load"
 bench/load.py target/release/ergo python3 --peers target/bench-load
+echo "== clocks"
+if [ -x target/bench-load/vllm/bin/python ]; then
+    bench/clocks.py target/release/ergo target/bench-load/vllm/bin/python
+else
+    echo "skipping clocks: vLLM could not be installed" >&2
+fi
