@@ -104,6 +104,7 @@ def check_run(run, problems, is_complete=True):
     summary = read_json(run / "summary.json")
     journal = Journal.read(run)
     assert summary["complete"] is is_complete, summary["closing"]
+    assert summary["output_dir"] == str(run)
     records = read_records(run)
     indices = range(len(problems)) if is_complete else sorted(journal.records())
     expected = [problems[index] for index in indices]
