@@ -1,4 +1,4 @@
-"""Shared by the tests: the binary, the library that changes system calls, a meter, and the event loop of the servers."""
+"""Shared by the tests: the binary, the library that changes system calls, a meter, and the loop of the servers."""
 
 import os
 import random

@@ -1,6 +1,6 @@
 """A server for the tests that counts every request. How it answers is a function, which a test can replace.
 
-All servers run in one thread with one event loop. Each listens on its own port, so that the counts of two runs never mix.
+All servers run in one thread with one event loop. Each has its own port, so that the counts of two runs never mix.
 """
 
 import asyncio
@@ -32,7 +32,9 @@ class Request:
 
     @property
     def kind(self):
-        """What is asked for: `chat`, `judge`, `tokenize` or `other`."""
+        """What is asked for: `chat`, `redirected` (a chat after a redirect), `judge`, `tokenize` or `other`."""
+        if self.path.endswith("?redirected"):
+            return "redirected"
         if self.path.endswith("/chat/completions"):
             return "judge" if self.body.get("model") == "judge" else "chat"
         return "tokenize" if self.path.endswith("/tokenize") else "other"
@@ -55,11 +57,15 @@ class EventLoop:
 
 
 class Server:
-    """A server on its own port. `answer(request, reader, writer)` answers requests for chat completions."""
+    """A server on its own port. `answer(request, reader, writer)` answers requests for chat completions.
+
+    `answer_other`, if it is set, answers all other requests in the same way.
+    """
 
     def __init__(self, events, answer):
         self.events = events
         self.answer = answer
+        self.answer_other = None
         self.requests = []
         self.connections = 0
         self.open_connections = 0
@@ -98,8 +104,10 @@ class Server:
         request.query = int(numbers[0]) if numbers else None
         if path != "/barrier":
             self.requests.append(request)
+        if self.answer_other and path != "/barrier" and request.kind != "chat":
+            return await self.answer_other(request, reader, writer)
         match request.kind:
-            case "chat":
+            case "chat" | "redirected":
                 return await self.answer(request, reader, writer)
             case "judge":
                 request.answer = "It agrees.\nverdict: correct"

@@ -43,7 +43,7 @@ RESOURCES = {
 FULL_DISK = "open,write,mkdir,rename"
 
 # Ends the first session of a run that is resumed.
-FIRST_KILL = Injection("write", "kill_before", "/session-0.events.jsonl", nth=5)
+FIRST_KILL = Injection("write", "kill_before", "/session-0.events.jsonl", nth=3)
 
 
 def few(found):
@@ -54,9 +54,14 @@ def few(found):
     return [group[index] for group in groups.values() for index in sorted({0, 2 * len(group) // 3})]
 
 
+def new_trial(tools, folder, options):
+    """A trial that takes long enough for several writes."""
+    return Trial(tools, folder, answers=Answers(pause_s=0.004, has_usage=not options.get("has_judge")), **options)
+
+
 def calls_of(tools, folder, calls, is_resumed=False, **options):
     """The calls of a run that is not disturbed."""
-    trial = Trial(tools, folder, **options)
+    trial = new_trial(tools, folder, options)
     if is_resumed:
         assert trial.attempt(FIRST_KILL).is_killed
     ended = trial.attempt(Injection(calls))
@@ -93,7 +98,7 @@ def check_error(trial, injection, is_resumed):
 
 
 def check_all(tools, folder, cases):
-    """Checks the cases, each of which is an injection and the options of a trial. Returns how many errors were injected."""
+    """Checks the cases: an injection and the options of a trial. Returns how many errors were injected."""
     hits, left = Counter(), list(enumerate(cases))
 
     def next_trial():
@@ -102,12 +107,11 @@ def check_all(tools, folder, cases):
         number, (injection, is_resumed, options) = left.pop()
 
         def check():
-            answers = Answers(has_usage=not options.get("has_judge"))
-            trial = Trial(tools, folder / str(number), answers=answers, **options)
+            trial = new_trial(tools, folder / str(number), options)
             try:
                 return check_error(trial, injection, is_resumed)
-            except AssertionError as error:
-                raise AssertionError(f"{injection} in {trial.folder}\n{error}") from error
+            except Exception as error:
+                raise AssertionError(f"{injection} in {trial.folder}\n{error!r}\n{error}") from error
 
         return check
 
@@ -149,9 +153,10 @@ def test_a_lack_of_resources_is_an_error(tools, tmp_path):
     cases = []
     for function, number in RESOURCES.items():
         calls = calls_of(tools, tmp_path / function, function)
-        nths = range(1, len(calls) + 1)
-        cases += [(Injection(function, "error", "", nth, number), False, {}) for nth in nths]
-        cases += [(Injection(function, "error", "", nth, number, True), False, {}) for nth in nths]
+        cases += [(Injection(function, "error", "", nth + 1, number), False, {}) for nth in range(len(calls))]
+        # From the first, a middle or the last call on, all fail.
+        later = {1, len(calls) // 2, len(calls)} - {0}
+        cases += [(Injection(function, "error", "", nth, number, True), False, {}) for nth in sorted(later) if calls]
     assert check_all(tools, tmp_path, cases) > 0.8 * len(cases)
 
 

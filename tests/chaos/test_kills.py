@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 from processes import Injection, Moment, kills, sites
+from run_folder import read_json
 from scripted_server import Answers
 from together import run_together
 from trial import SweepTrial, Trial
@@ -107,7 +108,7 @@ def random_kill(example, chance):
 
 
 def one_trial(tools, folder, examples, chance, first):
-    """Kills a run once or several times, then completes and checks it. Returns the stages of the kills."""
+    """Kills a run once or several times and completes it. Returns the stages of the kills, and whether it has energy."""
     name, kill = first or (chance.choice(NAMES), None)
     example = examples[name]
     trial = new_trial(tools, folder, name, chance, old_run(examples, name))
@@ -123,11 +124,12 @@ def one_trial(tools, folder, examples, chance, first):
         trial.complete()
         if "sweep" not in name and chance.random() < 0.25:
             trial.finalize()
-    except AssertionError as error:
+        has_energy = all(read_json(part / "summary.json")["energy"]["measured"] for part in trial.parts())
+    except Exception as error:
         steps = "; then ".join(str(step) for plan in plans for step in plan.values())
-        raise AssertionError(f"a run of the kind `{name}` in {folder}: {steps}\n{error}") from error
+        raise AssertionError(f"a run of the kind `{name}` in {folder}: {steps}\n{error!r}\n{error}") from error
     trial.close()
-    return trial.stages
+    return trial.stages, has_energy
 
 
 def test_a_killed_run_is_completed_by_a_resumption(tools, seed, examples, tmp_path, capsys):
@@ -135,7 +137,7 @@ def test_a_killed_run_is_completed_by_a_resumption(tools, seed, examples, tmp_pa
     systematic = systematic_kills(examples, chance)
     with capsys.disabled():
         print(f"\nERGOMETER_CHAOS_SEED={seed}: {KILLS} kills, first at {len(systematic)} system calls")
-    start, stages, number = time.monotonic(), Counter(), 0
+    start, stages, number, with_energy = time.monotonic(), Counter(), 0, 0
 
     def next_trial():
         nonlocal number
@@ -147,10 +149,17 @@ def test_a_killed_run_is_completed_by_a_resumption(tools, seed, examples, tmp_pa
         number += 1
         return lambda: one_trial(tools, folder, examples, choices, first)
 
-    failures = run_together(next_trial, stages.update)
+    def take(result):
+        nonlocal with_energy
+        stages.update(result[0])
+        with_energy += result[1]
+
+    failures = run_together(next_trial, take)
     with capsys.disabled():
         counts = ", ".join(f"{stages[stage]} {stage}" for stage in STAGES)
         print(f"{stages.total()} kills of {number} runs in {time.monotonic() - start:.0f} s: {counts}")
+        print(f"{with_energy} of {number} runs have an energy balance")
+    assert with_energy > number / 4 or failures, "hardly any run has an energy balance"
     assert not failures, "\n\n".join(failures)
     assert set(stages) <= set(STAGES)
     assert stages.total() >= KILLS, "too many processes ended before they were killed"

@@ -25,5 +25,5 @@ def run_together(next_trial, take):
             running.remove(done)
             try:
                 take(done.result())
-            except AssertionError as error:
-                failures.append(str(error))
+            except Exception as error:
+                failures.append(f"{type(error).__name__}: {error}")
