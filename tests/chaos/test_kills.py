@@ -108,7 +108,7 @@ def random_kill(example, chance):
 
 
 def one_trial(tools, folder, examples, chance, first):
-    """Kills a run once or several times and completes it. Returns the stages of the kills, and whether it has energy."""
+    """Kills a run, perhaps several times, and completes it. Returns the stages of the kills, and if it has energy."""
     name, kill = first or (chance.choice(NAMES), None)
     example = examples[name]
     trial = new_trial(tools, folder, name, chance, old_run(examples, name))
