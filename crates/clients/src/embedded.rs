@@ -18,7 +18,7 @@ use super::{
 };
 
 const REQUEST_PARAMETERS: &[(&str, &str)] = &[
-    ("temperature", "sampling temperature; 0 always chooses the most likely token (0)"),
+    ("temperature", "sampling temperature; 0 always chooses the most likely token [default: 0]"),
     ("top_p", "sample from the most likely tokens that together have this probability"),
     ("top_k", "sample from this many most likely tokens"),
     ("stop", "end the answer before this text; a JSON list for several texts"),

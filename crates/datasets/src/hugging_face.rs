@@ -78,11 +78,14 @@ pub(super) fn parquet_files(folder: &Path, split: Option<&str>) -> Result<Vec<Pa
     folders.dedup();
     // Files in one folder have the split in their names; several folders may be splits or different datasets.
     if folders.len() > 1 && !folders.iter().all(|folder| is_split(&last(folder))) {
-        let shown: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+        // A folder above another one would fail again.
+        let is_above = |upper: &Path| folders.iter().any(|lower| *lower != upper && lower.starts_with(upper));
+        let usable = folders.iter().filter(|folder| !is_above(folder));
+        let shown: Vec<String> = usable.map(|folder| folder.display().to_string()).collect();
         return Err(DatasetError::Format {
             path: folder.to_path_buf(),
             what: Message::new("it has Parquet files in several folders")
-                .with_hint(Hint::text(format!("pass one of {}", shown.join(", ")))),
+                .with_hint(Hint::text(format!("pass one Parquet file, or one of {}", shown.join(", ")))),
         });
     }
     let has_folders = folders.len() > 1;
@@ -210,7 +213,10 @@ mod tests {
         assert_eq!(files(&["part-0.parquet", "part-1.parquet"], None).unwrap(), ["part-0.parquet", "part-1.parquet"]);
         assert_eq!(files(&["a.parquet", "b.parquet"], None).unwrap(), ["a.parquet", "b.parquet"]);
         assert_eq!(files(&["test/0.parquet", "train/0.parquet"], Some("test")).unwrap(), ["test/0.parquet"]);
-        assert!(files(&["main/test.parquet", "socratic/test.parquet"], None).unwrap_err().contains("pass one of"));
+        assert!(files(&["main/test.parquet", "socratic/test.parquet"], None).unwrap_err().contains("file, or one of"));
+        let nested = files(&["a.parquet", "data/b.parquet", "data/old/c.parquet"], None).unwrap_err();
+        let (_, proposed) = nested.split_once("one of ").unwrap();
+        assert!(proposed.ends_with("old") && !proposed.contains(','), "folders above others fail too: {nested}");
         assert_eq!(files(&[".git/x.parquet", "x.parquet"], None).unwrap(), ["x.parquet"]);
     }
 

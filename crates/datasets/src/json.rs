@@ -13,7 +13,7 @@ use serde_json::Deserializer;
 use super::DatasetError;
 use super::column_set::ColumnSet;
 use super::error::incomplete;
-use super::row::{Row, row_of};
+use super::row::{Row, not_json, row_of};
 use super::spans::{Span, Spans};
 use super::table::{Rows, check_file};
 
@@ -92,8 +92,8 @@ impl Scanner<'_> {
         let elements = match (self.peek(), field) {
             (Some(b'['), None) => self.array()?,
             (Some(b'{'), _) => self.object(field)?,
-            (_, Some(field)) => return Err(self.wrong(format!("no object, so there is no field `{field}`"))),
-            _ => return Err(self.wrong(String::from("neither an array of objects nor an object with one"))),
+            (_, Some(field)) => return Err(self.wrong(format!("not a JSON object, so it has no field `{field}`"))),
+            _ => return Err(self.wrong("neither an array of objects nor an object that contains such an array")),
         };
         if self.peek().is_none() {
             return Ok(elements);
@@ -193,7 +193,7 @@ impl Scanner<'_> {
         let rest = self.bytes.get(self.place..).unwrap_or_default();
         let is_end = |byte: &u8| matches!(byte, b',' | b']' | b'}') || byte.is_ascii_whitespace();
         let end = rest.iter().position(is_end).unwrap_or(rest.len());
-        serde_json::from_slice::<IgnoredAny>(&rest[..end]).map_err(|error| self.wrong(format!("not JSON: {error}")))?;
+        serde_json::from_slice::<IgnoredAny>(&rest[..end]).map_err(|error| self.wrong(not_json(&error)))?;
         self.place += end;
         Ok(())
     }
@@ -213,7 +213,7 @@ impl Scanner<'_> {
             Some(Err(error)) => {
                 let lines = rest.split_inclusive(|&byte| byte == b'\n').take(error.line().saturating_sub(1));
                 let before: usize = lines.map(<[u8]>::len).sum();
-                Err((self.place + before, format!("not JSON: {error}").into()))
+                Err((self.place + before, not_json(&error).into()))
             }
             None => Err(self.wrong(incomplete("not JSON: the file ends in the middle"))),
         }
@@ -258,7 +258,8 @@ mod tests {
         assert!(error(b"[\n{\"a\":1},\n{\"a\"", None).contains("line 3: not JSON: the file ends in the middle"));
         assert!(error(b"[\n{\"a\":1}\n{\"a\":2}]", None).contains("line 3: not JSON: `{` where `,` should be"));
         assert!(error(b"[{\"a\":1},\n3]", None).contains("line 2: element 2: not a JSON object"));
-        assert!(error(b"[{\"a\":\n\n1x}]", None).contains("line 3: not JSON"));
+        let wrong = error(b"[{\"a\":\n\n1x}]", None);
+        assert!(wrong.contains("line 3: not JSON: expected") && !wrong.contains("at line"), "{wrong}");
         assert!(error(b"[{\"a\":1},]", None).contains("not JSON"));
         assert!(error(b"{\"a\":\xff}", None).contains("not UTF-8"));
         assert!(error(b"\"text\"", None).contains("neither an array"));

@@ -121,6 +121,7 @@ mod tests {
         assert!(error(b"{\"problem\":\"a\"}\n\n{\"stem\":\"b\",\"id\":1}\n").contains("line 3: no column `problem`"));
         assert!(error(b"{\"stem\":\"b\",\"id\":1}").contains("the columns are stem, id"));
         assert!(error(b"{\"problem\":\"a\"}\n{\"probl").contains("line 2: not JSON"));
+        assert!(error(b"{\"problem\":\"a\"}\nnot json\n").ends_with("line 2: not JSON: expected ident (column 2)"));
         assert!(error(b"{\"problem\":\"\xff\"}").contains("line 1: not UTF-8"));
         assert!(error(b"[1]").contains("not a JSON object"));
         assert!(error(b"{\"problem\":\"\"}").contains("is empty"));
@@ -132,7 +133,7 @@ mod tests {
     #[test]
     fn a_row_may_have_a_hundred_thousand_columns() {
         let row = |columns: usize| {
-            let rest: String = (1..columns).map(|number| format!(",\"{number}\":{number}")).collect();
+            let rest = (1..columns).map(|number| format!(",\"{number}\":{number}")).collect::<Vec<_>>().concat();
             format!("{{\"problem\":\"a\"{rest}}}")
         };
         let dataset = open(row(100_000).as_bytes(), &ColumnNames::default()).unwrap();

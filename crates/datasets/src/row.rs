@@ -37,10 +37,17 @@ pub(super) fn query_of(mut row: Row, index: u64, columns: &Columns) -> Result<Qu
 /// Parses a row of JSON text.
 pub(super) fn row_of(json: &[u8]) -> Result<Row, Message> {
     let text = std::str::from_utf8(json).map_err(|error| format!("not UTF-8: {error}"))?;
-    match serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))? {
+    let wrong = |error: serde_json::Error| format!("{} (column {})", not_json(&error), error.column());
+    match serde_json::from_str(text).map_err(wrong)? {
         Value::Object(row) => Ok(row),
         _ => Err(Message::new("not a JSON object")),
     }
+}
+
+/// The error without its line, which is relative to the parsed part of the file.
+pub(super) fn not_json(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    format!("not JSON: {}", text.rsplit_once(" at line ").map_or(text.as_str(), |(cause, _)| cause))
 }
 
 /// Removes a column and returns its value as text. Null is empty text; an object or a list is its JSON.

@@ -121,14 +121,13 @@ impl Config {
             return Err(unsupported(feature));
         }
         let rope_scaling = rope_scaling(&raw, path)?;
-        Self::check(raw, rope_scaling)
-            .map_err(|reason| ModelError::Config { path: path.to_owned(), reason: reason.to_owned() })
+        Self::check(raw, rope_scaling).map_err(|reason| ModelError::Config { path: path.to_owned(), reason })
     }
 
-    fn check(raw: RawConfig, rope_scaling: RopeScaling) -> Result<Self, &'static str> {
+    fn check(raw: RawConfig, rope_scaling: RopeScaling) -> Result<Self, String> {
         let heads = raw.num_attention_heads;
         if heads == 0 {
-            return Err("num_attention_heads is 0");
+            return Err("num_attention_heads is 0".into());
         }
         let config = Self {
             hidden_size: raw.hidden_size,
@@ -147,29 +146,36 @@ impl Config {
             mlp_bias: raw.mlp_bias.unwrap_or(false),
             end_tokens: raw.eos_token_id.map(TokenIds::into_list).unwrap_or_default(),
         };
-        let sizes = [config.hidden_size, config.intermediate_size, config.layers, config.vocabulary, config.context];
-        if sizes.contains(&0) || config.key_value_heads == 0 {
-            return Err("a size is 0");
+        let sizes = [
+            ("hidden_size", config.hidden_size),
+            ("intermediate_size", config.intermediate_size),
+            ("num_hidden_layers", config.layers),
+            ("num_key_value_heads", config.key_value_heads),
+            ("vocab_size", config.vocabulary),
+            ("max_position_embeddings", config.context),
+        ];
+        if let Some((name, _)) = sizes.iter().find(|(_, size)| *size == 0) {
+            return Err(format!("{name} is 0"));
         }
         if raw.head_dim.is_none() && !config.hidden_size.is_multiple_of(heads) {
-            return Err("hidden_size is not a multiple of num_attention_heads, and head_dim is missing");
+            return Err("hidden_size is not a multiple of num_attention_heads, and head_dim is missing".into());
         }
         if !heads.is_multiple_of(config.key_value_heads) {
-            return Err("num_attention_heads is not a multiple of num_key_value_heads");
+            return Err("num_attention_heads is not a multiple of num_key_value_heads".into());
         }
         if config.head_size == 0 || !config.head_size.is_multiple_of(2) {
-            return Err("the head size is zero or odd, but rotary embeddings need an even head size");
+            return Err("the head size is zero or odd, but rotary embeddings need an even head size".into());
         }
         if !(config.norm_epsilon >= 0.0 && config.norm_epsilon < 1.0) {
-            return Err("rms_norm_eps is not between 0 and 1");
+            return Err("rms_norm_eps is not between 0 and 1".into());
         }
         if !(config.rope_theta > 0.0 && config.rope_theta.is_finite()) {
-            return Err("rope_theta is not positive");
+            return Err("rope_theta is not positive".into());
         }
         // With this limit, the product of two sizes fits into 64 bits, even in bytes. The largest models are near 2^18.
-        let attention_size = heads.saturating_mul(config.head_size);
-        if [attention_size, config.context].iter().chain(&sizes).any(|&size| size > 1 << 28) {
-            return Err("a size is above 2^28");
+        let attention_size = ("num_attention_heads times head_dim", heads.saturating_mul(config.head_size));
+        if let Some((name, _)) = sizes.iter().chain([&attention_size]).find(|(_, size)| *size > 1 << 28) {
+            return Err(format!("{name} is above 2^28"));
         }
         Ok(config)
     }
@@ -315,6 +321,14 @@ mod tests {
         ] {
             let error = parse(&changes).unwrap_err().to_string();
             assert!(error.contains("config.json"), "{changes}: {error}");
+        }
+        for (changes, reason) in [
+            (json!({"num_hidden_layers": 0}), "num_hidden_layers is 0"),
+            (json!({"num_key_value_heads": 0}), "num_key_value_heads is 0"),
+            (json!({"vocab_size": u64::MAX}), "vocab_size is above 2^28"),
+            (json!({"head_dim": u64::MAX - 1}), "num_attention_heads times head_dim is above 2^28"),
+        ] {
+            assert!(parse(&changes).unwrap_err().to_string().contains(reason), "{changes}");
         }
     }
 }

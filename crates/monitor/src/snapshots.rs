@@ -199,10 +199,10 @@ fn a_silent_device_is_shown_and_not_summed() {
     let many = copied(&one, 8, &|copy| Some(end - Seconds::new(if copy < 4 { 0.0 } else { 20.0 })));
     let picture = picture(&many);
     let text = frame(&picture, &ui(), (80, 24), THEME);
-    assert!(text.contains(" W measured, 4 of 8 silent"), "{text}");
+    assert!(text.contains(" W measured, 4 of 8 no data"), "{text}");
     insta::assert_snapshot!("silent_80x24", text);
     let fifth = Ui { device: 4, detail: Detail::One, ..ui() };
-    assert!(frame(&picture, &fifth, (80, 24), THEME).contains("silent for "));
+    assert!(frame(&picture, &fifth, (80, 24), THEME).contains("no reading for "));
 }
 
 #[test]

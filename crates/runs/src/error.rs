@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use ergometer_columnar::FileError;
 use ergometer_diagnostics::{Diagnostic, Hint, command, hint};
 
+use crate::sweep::SWEEP_FILE;
+
 /// Why a run folder could not be read.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
@@ -31,6 +33,9 @@ impl Diagnostic for ReadError {
             }
             Self::NotClosed { path } => {
                 Some(hint!("run ", command(format!("finalize {}", path.display())), " to write them"))
+            }
+            Self::Damaged { path, .. } if path.ends_with(SWEEP_FILE) => {
+                Some(hint!("restore the file from a copy, or pass the run folders of the sweep instead"))
             }
             Self::Damaged { .. } => {
                 Some(hint!("if the run still has its journal folder, ", command("finalize"), " writes the file again"))

@@ -277,7 +277,7 @@ pub static METRICS: &[Metric] = &[
         |totals| totals.net_j_per_output_token,
     )),
     only_in_comparisons(energy(
-        ("joules_per_total_token", "gross_j_per_token", "J/token"),
+        ("joules_per_total_token", "gross_j_per_token", "J/total token"),
         "gross joules of the queries with known tokens / their input and output tokens",
         |totals| totals.gross_j_per_token,
     )),
@@ -345,12 +345,12 @@ pub static METRICS: &[Metric] = &[
             let load = summary.load.as_ref().and_then(|load| load.whole.output_tokens_per_second);
             load.or(summary.tokens.output_per_second)
         }),
-        ..metric("output_tokens_per_second", "speed", Unit::Count("tok/s"), HIGHER)
+        ..metric("output_tokens_per_second", "throughput", Unit::Count("tok/s"), HIGHER)
     },
     only_in_sweeps(Metric {
         formula: "output tokens that arrived in the steady state / its duration",
         value: Value::Field(|summary| summary.load.as_ref()?.steady_state.as_ref()?.figures.output_tokens_per_second),
-        ..metric("steady_output_tokens_per_second", "steady speed", Unit::Count("tok/s"), HIGHER)
+        ..metric("steady_output_tokens_per_second", "steady throughput", Unit::Count("tok/s"), HIGHER)
     }),
     Metric {
         formula: "completed requests / duration",

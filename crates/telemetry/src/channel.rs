@@ -172,6 +172,22 @@ pub enum Scope {
 }
 
 impl Scope {
+    /// Its name in text for people.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::Memory => "memory",
+            Self::Package => "package",
+            Self::Core => "core",
+            Self::Uncore => "uncore",
+            Self::Dram => "dram",
+            Self::Psys => "whole machine",
+            Self::Module => "module",
+            Self::Rail => "rail",
+        }
+    }
+
     /// An upper bound on the power of this scope of one device, with a wide margin. A counter step that implies more
     /// power is invalid. An eight-GPU board is eight devices; a platform may contain all of them.
     #[must_use]
@@ -358,6 +374,16 @@ mod tests {
         for wrong in ["", "gpu", "gpu:", "gpu:x", "tpu:0", "gpu:-1", "gpu:0:1"] {
             assert!(wrong.parse::<DeviceId>().is_err(), "{wrong}");
         }
+    }
+
+    /// The scope psys is named after a RAPL domain, but also covers meters of a BMC or of the user.
+    #[test]
+    fn the_label_of_a_scope_is_its_name_except_for_the_whole_machine() {
+        assert_eq!((Scope::Psys.label(), Scope::Psys.to_string().as_str()), ("whole machine", "psys"));
+        for scope in [Scope::Device, Scope::Memory, Scope::Package, Scope::Core, Scope::Uncore, Scope::Dram] {
+            assert_eq!(scope.label(), scope.to_string());
+        }
+        assert_eq!((Scope::Module.label(), Scope::Rail.label()), ("module", "rail"));
     }
 
     #[test]

@@ -60,8 +60,9 @@ def autotune(
         calls: Maximum number of timed calls of each variant.
         min_calls: Minimum number of timed calls of each variant.
         warmup: Number of warm-up calls of each variant.
-        level: Confidence level of the intervals. 1 - `level` is the maximum probability that any test calls a
-            variant slower although it is not.
+        level: Confidence level of the intervals. All tests share the error probability 1 - `level`: the probability
+            that any of them calls a variant slower although it is not. It can be somewhat higher, because the fastest
+            variant is chosen from the same data.
         check: Maximum difference between the results of a variant and those of the first one, relative to the largest
             value of the first, such as 1e-3. A variant with a larger difference fails. None does not compare results.
         platform: The platform whose times count: "gpu", "tpu", "cpu"; by default the default backend of JAX.

@@ -51,7 +51,8 @@ class Prepared:
 
 
 def describe(cause: Exception) -> str:
-    """An exception in one line. Exceptions of JAX have many lines. If a callback raised, its exception is the last one.
+    """An exception in one line. Exceptions of JAX have many lines. If a callback raised, the last line that names an
+    exception is that of the callback.
 
     Raises:
         KeyboardInterrupt: JAX turned Ctrl-C in a callback into another exception.

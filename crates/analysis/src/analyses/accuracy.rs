@@ -145,10 +145,16 @@ fn warn(whole: &GradeCounts, subjects: &[(String, GradeCounts)], warnings: &mut 
         return;
     }
     if whole.ungraded > 0 {
-        warnings.push(Message::new(format!("{} answers could not be graded and are left out", whole.ungraded)));
+        warnings.push(Message::new(match whole.ungraded {
+            1 => String::from("1 answer could not be graded and is left out"),
+            many => format!("{many} answers could not be graded and are left out"),
+        }));
     }
     if whole.failed > 0 {
-        warnings.push(Message::new(format!("{} requests failed; they count as wrong answers", whole.failed)));
+        warnings.push(Message::new(match whole.failed {
+            1 => String::from("1 request failed and counts as a wrong answer"),
+            many => format!("{many} requests failed and count as wrong answers"),
+        }));
     }
     let few = subjects.iter().filter(|(_, found)| (1..FEW).contains(&found.graded)).count();
     if few > 0 && subjects.len() > 1 {

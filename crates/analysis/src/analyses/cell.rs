@@ -102,12 +102,15 @@ pub(super) fn outside(text: &str) -> String {
     if text.trim().is_empty() {
         return String::from("(none)");
     }
-    let plain = |character: char| if is_plain(character) { character } else { '\u{fffd}' };
-    let mut shown: String = text.chars().take(SHOWN_CHARACTERS).map(plain).collect();
-    if text.chars().nth(SHOWN_CHARACTERS).is_some() {
-        shown.push('…');
+    match text.char_indices().nth(SHOWN_CHARACTERS) {
+        None => one_line(text),
+        Some((end, _)) => one_line(&text[..end]) + "…",
     }
-    shown
+}
+
+/// A text on one line, without control characters and not cut: a sentence of this program, read from a file.
+pub(super) fn one_line(text: &str) -> String {
+    text.chars().map(|character| if is_plain(character) { character } else { '\u{fffd}' }).collect()
 }
 
 /// Whether a character is neither a control character nor a Unicode bidirectional mark.

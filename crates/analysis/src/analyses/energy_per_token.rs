@@ -1,4 +1,5 @@
-//! The `energy_per_token` analysis: joules per output token and per token, by answer length.
+//! The `energy_per_token` analysis: joules per output token and per total token (input and output), by answer
+//! length.
 //!
 //! The value of each length range is Σ joules / Σ tokens, as for the whole run. Intervals are a bootstrap over the queries of
 //! the run in sending order, in blocks if requests overlap. A query outside the range adds nothing to either sum.
@@ -29,7 +30,7 @@ impl Analysis for EnergyPerToken {
     }
 
     fn about(&self) -> &'static str {
-        "joules per output token and per token by answer length, gross and net"
+        "joules per output token and per total token (input and output), by answer length; gross and net"
     }
 
     fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError> {
@@ -209,8 +210,8 @@ fn table(run: &Run, rows: &[Row]) -> Table {
             ("queries", "queries"),
             ("gross/output token", "gross_j_per_output_token"),
             ("net/output token", "net_j_per_output_token"),
-            ("gross/token", "gross_j_per_token"),
-            ("net/token", "net_j_per_token"),
+            ("gross/total token", "gross_j_per_token"),
+            ("net/total token", "net_j_per_token"),
         ],
     );
     let ratio = |ratio: Option<Ratio>| {
@@ -226,7 +227,10 @@ fn table(run: &Run, rows: &[Row]) -> Table {
             ratio(row.net_j_per_token),
         ]);
     }
-    table.notes.push(String::from("total joules / total tokens; ± or a to b: 95 % bootstrap interval over queries"));
+    table.notes.push(String::from(
+        "joules / tokens, both summed over queries; total tokens: input and output; ± or a to b: 95 % bootstrap \
+         interval over queries",
+    ));
     table.notes.push(match run.block() {
         1 => String::from("an interval needs at least 10 queries"),
         block => {

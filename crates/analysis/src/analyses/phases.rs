@@ -191,7 +191,7 @@ fn costs(run: &Run, queries: &[&Query]) -> Vec<Cost> {
     let cost = |name, words, unit, of: &dyn Fn(&Query) -> Option<f64>| {
         let triple = |query: &&Query| Some((query.input_tokens? as f64, query.output_tokens? as f64, of(query)?));
         let plane = Plane::fit(&queries.iter().filter_map(triple).collect::<Vec<_>>());
-        let reason = plane.as_ref().err().map(reason);
+        let reason = plane.as_ref().err().map(|why| reason(why, words));
         Cost { name, words, unit, plane: plane.ok().map(FittedPlane::from), reason }
     };
     let mut costs = vec![cost("time_s", "time, s", Unit::SECONDS, &|query| query.total_s)];
@@ -202,10 +202,17 @@ fn costs(run: &Run, queries: &[&Query]) -> Vec<Cost> {
     costs
 }
 
-fn reason(why: &NoFit) -> String {
+/// Why a cost could not be fitted; the cost is named with its unit, as in `time, s`.
+fn reason(why: &NoFit, cost: &str) -> String {
     match why {
         NoFit::TooFew { count, needed } => {
-            format!("only {count} queries have token counts and this value; needs at least {needed}")
+            let value = cost.split(',').next().unwrap_or(cost);
+            let queries = match *count {
+                0 => String::from("no query has"),
+                1 => String::from("only 1 query has"),
+                count => format!("only {count} queries have"),
+            };
+            format!("{queries} token counts and {value}; needs at least {needed}")
         }
         NoFit::Constant { regressor: 0 } => String::from("all queries have the same number of input tokens"),
         NoFit::Constant { .. } => String::from("all queries have the same number of output tokens"),
@@ -284,7 +291,7 @@ fn comparisons(parts: &PhasesByClock, costs: &[Cost]) -> Vec<Comparison> {
         let intervals = by_clock.interval.zip(by_regression.interval);
         let differ = intervals.map(|(one, other)| one.high < other.low || other.high < one.low);
         let verdict = match differ {
-            None => "one has no interval",
+            None => "no verdict: one of the two values has no interval",
             Some(false) if by_regression.interval.is_some_and(|interval| interval.contains(0.0)) => {
                 "regression is inconclusive: its interval contains zero"
             }

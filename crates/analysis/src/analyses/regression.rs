@@ -102,7 +102,7 @@ fn pairs(run: &Run) -> Vec<Pair> {
         ),
         compatible_pair(
             "total_tokens_vs_latency",
-            "latency by all tokens",
+            "E2E latency by all tokens",
             Unit::SECONDS,
             sampled(all, |query| query.total_s),
         ),
@@ -242,7 +242,10 @@ fn warnings(run: &Run) -> Vec<Message> {
     let mut warnings: Vec<Message> = zeros(run).map(Message::from).collect();
     let failed = run.queries.len() - run.completed().count();
     if failed > 0 {
-        warnings.push(Message::new(format!("{failed} of {} queries failed; the fits include them", run.queries.len())));
+        warnings.push(Message::new(format!(
+            "{failed} of {} queries failed; each fit includes those that have both of its values",
+            run.queries.len()
+        )));
     }
     warnings.extend(shared_warnings::not_finite(run));
     warnings.extend(shared_warnings::modelled(run));

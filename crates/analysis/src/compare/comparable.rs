@@ -194,6 +194,18 @@ const KNOWN_SETTINGS: &[&str] = &[
     "idle_s",
 ];
 
+/// The names of other settings for people.
+const SETTING_TITLES: &[(&str, &str)] = &[
+    ("ramp_s", "ramp"),
+    ("max_in_flight", "maximum number of requests in flight"),
+    ("think", "think time"),
+    ("timeout_s", "request timeout"),
+    ("max_failures", "maximum number of failures"),
+    ("retries", "number of retries"),
+    ("tokenizer", "tokenizer"),
+    ("server_metrics", "address of the server metrics"),
+];
+
 impl Comparability {
     pub(super) fn between(baseline: &Group<'_>, candidate: &Group<'_>) -> Self {
         let (first, second) = (&baseline.runs[0], &candidate.runs[0]);
@@ -365,15 +377,33 @@ fn settings(first: &Run, second: &Run) -> Vec<Difference> {
         // A setting that an earlier version did not have counts as null.
         !known && one.get(*name).unwrap_or(&Value::Null) != two.get(*name).unwrap_or(&Value::Null)
     };
-    let value =
-        |settings: &serde_json::Map<String, Value>, name: &str| text(settings.get(name).unwrap_or(&Value::Null));
+    let value = |settings: &serde_json::Map<String, Value>, name: &str| {
+        setting_text(name, settings.get(name).unwrap_or(&Value::Null))
+    };
+    let title = |name: &str| {
+        let title = SETTING_TITLES.iter().find(|(known, _)| *known == name);
+        title.map_or_else(|| format!("value of the setting `{name}`"), |(_, title)| (*title).to_owned())
+    };
     let difference = |name: &String| Difference {
-        what: format!("setting {name}"),
+        what: title(name),
         baseline: value(&one, name),
         candidate: value(&two, name),
         role: Role::Warning,
     };
     names.into_iter().filter(differs).map(difference).collect()
+}
+
+/// The value of a setting, with its unit.
+fn setting_text(name: &str, value: &Value) -> String {
+    let seconds = |field: &str| value[field].as_f64().map(|seconds| format!("{seconds} s"));
+    let known = match name {
+        "retries" if value.is_null() => Some(String::from("0")),
+        "retries" => seconds("backoff_s").map(|backoff| format!("{} (backoff {backoff})", text(&value["most"]))),
+        "think" => seconds("seconds").or_else(|| seconds("mean_s").map(|mean| format!("exponential, mean {mean}"))),
+        _ if name.ends_with("_s") => value.as_f64().map(|seconds| format!("{seconds} s")),
+        _ => None,
+    };
+    known.unwrap_or_else(|| text(value))
 }
 
 /// Problems of one side: incomplete runs, client-limited runs, repeats that differ.

@@ -192,7 +192,7 @@ impl Front {
     /// The dominating runs: one by label, and the number of others.
     fn beaten(&self, point: &FrontPoint) -> String {
         let Some(Dominance { by, is_certain }) = point.beaten_by else { return String::from("none") };
-        let doubt = if is_certain { "" } else { " (within intervals)" };
+        let doubt = if is_certain { "" } else { " (not significant)" };
         let more = match point.dominated_by.len() {
             0 | 1 => String::new(),
             others => format!(" and {} more", others - 1),

@@ -155,7 +155,7 @@ impl Limit {
             Bound::Value(bound) => {
                 let Some(value) = row.candidate else { return absent() };
                 return if operator.is_beyond(value, bound) {
-                    Judgement::Broken(format!("{} is {}, beyond the limit `{text}`", metric.name, shown(value)))
+                    Judgement::Broken(format!("{} is {}: the condition `{text}` is true", metric.name, shown(value)))
                 } else {
                     Judgement::Kept
                 };
@@ -176,14 +176,15 @@ impl Limit {
         if !operator.is_beyond(value, bound) {
             return Judgement::Kept;
         }
-        let both = row.baseline.zip(row.candidate).map(|(one, two)| format!(" ({}, {})", shown(one), shown(two)));
-        let what = format!("{} changed by {told}{}, beyond the limit `{text}`", metric.name, both.unwrap_or_default());
+        let both = row.baseline.zip(row.candidate).map(|(one, two)| format!(" ({} → {})", shown(one), shown(two)));
+        let what =
+            format!("{} changed by {told}{}: the condition `{text}` is true", metric.name, both.unwrap_or_default());
         // If even no change would exceed the limit, the limit requires an improvement.
         if effect.is_certain() || operator.is_beyond(0.0, bound) {
             return Judgement::Broken(what);
         }
         let why = match effect.interval {
-            Some(_) => String::from("its interval includes no change"),
+            Some(_) => String::from("its interval includes a change of zero"),
             None => format!("there is no interval ({})", row.reason.as_deref().unwrap_or("unknown")),
         };
         Judgement::Unsure(format!("{what}, but {why}"))
@@ -357,14 +358,17 @@ mod tests {
         let sure = row("joules_per_token", (2.0, 2.2), 1.1, Some((1.05, 1.15)));
         let broken = judged("joules_per_token > +5%", &sure);
         assert!(
-            matches!(&broken, Judgement::Broken(text) if text.contains("+10.00 %") && text.contains("2.000 J, 2.200 J")),
+            matches!(&broken, Judgement::Broken(text) if text.contains("+10.00 % (2.000 J → 2.200 J):")),
             "{broken:?}"
         );
         assert_eq!(judged("joules_per_token > +15%", &sure), Judgement::Kept);
         assert!(matches!(judged("joules_per_token > +100mJ", &sure), Judgement::Broken(_)));
         assert_eq!(judged("joules_per_token > +300mJ", &sure), Judgement::Kept);
+        let is_true = String::from("joules_per_token is 2.200 J: the condition `joules_per_token < 3J` is true");
+        assert_eq!(judged("joules_per_token < 3J", &sure), Judgement::Broken(is_true));
         let unsure = row("joules_per_token", (2.0, 2.2), 1.1, Some((0.95, 1.25)));
-        assert!(matches!(judged("joules_per_token > +5%", &unsure), Judgement::Unsure(_)));
+        let text = "is true, but its interval includes a change of zero";
+        assert!(matches!(judged("joules_per_token > +5%", &unsure), Judgement::Unsure(found) if found.ends_with(text)));
         assert!(
             matches!(judged("joules_per_token > 2.1J", &unsure), Judgement::Broken(_)),
             "a limit on the value needs no interval"

@@ -120,6 +120,10 @@ impl<'a> Pair<'a> {
             Err(_) if matches!(formula(metric), Formula::Whole) && self.samples.is_some() => {
                 Some(String::from("a single value per run has no interval"))
             }
+            // A rate is resampled in time slices of twice the mean latency, see `slices`.
+            Err(NoInterval::TooFewBlocks { .. }) if matches!(formula(metric), Formula::Rate(_)) => {
+                Some(String::from("too short: an interval needs runs of at least 20 times the mean E2E latency"))
+            }
             Err(why) => Some(why.to_string()),
             Ok(_) => None,
         };

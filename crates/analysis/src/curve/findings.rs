@@ -47,7 +47,7 @@ impl Curve {
         if self.has_limits {
             columns.push(("within limits", "good_share"));
         }
-        columns.extend([("tok/s per s", "power"), ("", "marks")]);
+        columns.extend([("throughput / latency", "power"), ("", "marks")]);
         let mut table = Table::new("curve", "Throughput, latency and energy by load", &columns);
         for (place, point) in self.points.iter().enumerate() {
             let mut row = vec![
@@ -70,9 +70,11 @@ impl Curve {
             }
             Err(why) => format!("no knee: {why}"),
         });
-        table.notes.push(String::from("tok/s per s: tok/s / seconds of the E2E p50"));
+        table.notes.push(String::from(
+            "throughput / latency: tok/s divided by the median E2E latency in seconds; largest at the knee",
+        ));
         if self.has_limits && self.most_tokens_within_limits.is_none() {
-            table.notes.push(String::from("at no load are 99 % of requests within the limits"));
+            table.notes.push(String::from("no load keeps 99 % of requests within the limits"));
         }
         table
     }
@@ -82,7 +84,7 @@ impl Curve {
             (self.knee.as_ref().ok().copied(), "knee"),
             (self.most_tokens, "most tok/s"),
             (self.most_tokens_within_limits, "most tok/s within the limits"),
-            (self.least_joules, "lowest J/token"),
+            (self.least_joules, "lowest J/output token"),
         ];
         marks.into_iter().filter(|(marked, _)| *marked == Some(place)).map(|(_, mark)| mark).collect()
     }

@@ -66,9 +66,9 @@ impl Plot for EnergyPerToken {
             return Ok(Vec::new());
         }
         notes.push(String::from(if input.runs.iter().any(|run| run.block() > 1) {
-            "Coloured dots are groups of queries of similar length: total joules / total tokens. Queries overlap, so groups have no interval."
+            "Coloured dots are groups of queries of similar length: total joules / total output tokens. Queries overlap, so groups have no interval."
         } else {
-            "Dots with whiskers are groups of queries of similar length: total joules / total tokens, with a 95 % interval (bootstrap)."
+            "Dots with whiskers are groups of queries of similar length: total joules / total output tokens, with a 95 % interval (bootstrap)."
         }));
         let y = "gross energy per output token";
         Ok(vec![Chart {
@@ -76,7 +76,7 @@ impl Plot for EnergyPerToken {
             title: String::from("Energy per token by answer length"),
             subtitle: input.subtitle(),
             notes,
-            x: Axis::from_zero("answer tokens", ""),
+            x: Axis::from_zero("output tokens", ""),
             panels: vec![Panel {
                 y: if highest > 30.0 * lowest { Axis::log(y, "J") } else { Axis::from_zero(y, "J") },
                 marks,

@@ -120,7 +120,7 @@ impl PlotInput {
             let of_sweep = self.sweeps.first().filter(|_| self.sweeps.len() == 1);
             let of_sweep = of_sweep
                 .map(|sweep| format!("{} · {}: ", sweep.sweep.identity.model, sweep.sweep.identity.hardware_label));
-            return format!("{}{}", of_sweep.unwrap_or_default(), self.labels.join(", "));
+            return format!("{}{}", of_sweep.unwrap_or_default(), self.labels.join("; "));
         };
         let Summary { model, dataset_name, hardware_label, .. } = &run.summary;
         let parts: Vec<&str> = [model, dataset_name, hardware_label]

@@ -61,7 +61,7 @@ impl Plot for OutputKde {
             title: String::from("Answer lengths"),
             subtitle: input.subtitle(),
             notes,
-            x: Axis::linear("answer tokens", ""),
+            x: Axis::linear("output tokens", ""),
             panels: vec![Panel { y, marks, share: 1.0 }],
         }])
     }

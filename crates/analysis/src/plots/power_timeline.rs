@@ -86,7 +86,7 @@ fn draw(input: &PlotInput, place: usize, run: &Run, label: &str) -> Result<Optio
 
 fn read_from(signal: &str) -> &'static str {
     match signal {
-        "power_ring" => "every reading of the power ring",
+        "power_ring" => "every sample of the GPU's power",
         "power_instant" => "instantaneous power readings",
         "power_average" => "the sensor's running average, which lags",
         "energy" => "differences of the energy counter",

@@ -26,7 +26,7 @@ const PAIRS: [Pair; 4] = [
     Pair {
         id: "ttft",
         title: "Time to first token by prompt length",
-        x: "prompt tokens",
+        x: "input tokens",
         y: ("time to first token", "s"),
         of: |query| Some((query.input_tokens? as f64, query.ttft_s?)),
         is_energy: false,
@@ -34,9 +34,9 @@ const PAIRS: [Pair; 4] = [
     },
     Pair {
         id: "latency",
-        title: "Total query time by tokens",
-        x: "prompt and answer tokens",
-        y: ("time to the end of the stream", "s"),
+        title: "E2E latency by tokens",
+        x: "input and output tokens",
+        y: ("E2E latency, to the end of the stream", "s"),
         of: |query| Some((query.all_tokens()? as f64, query.total_s?)),
         is_energy: false,
         on_logarithm: false,
@@ -44,7 +44,7 @@ const PAIRS: [Pair; 4] = [
     Pair {
         id: "energy",
         title: "Energy per query by tokens",
-        x: "prompt and answer tokens",
+        x: "input and output tokens",
         y: ("gross energy", "J"),
         of: |query| Some((query.all_tokens()? as f64, query.energy?.gross)),
         is_energy: true,
@@ -53,7 +53,7 @@ const PAIRS: [Pair; 4] = [
     Pair {
         id: "power",
         title: "GPU power during a query by tokens",
-        x: "prompt and answer tokens",
+        x: "input and output tokens",
         y: ("mean GPU power", "W"),
         of: |query| Some((query.all_tokens()? as f64, query.gpu_watts.filter(|watts| watts.abs() >= 1e-12)?)),
         is_energy: false,

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use ergometer_runs::Closing;
 use ergometer_runs::saved::Run;
+use ergometer_runs::summary::DeviceSummary;
 
 /// Settings nested deeper than this are shown as JSON.
 const DEEPEST: usize = 4;
@@ -83,25 +84,26 @@ fn shown(value: &Value) -> String {
 fn devices(run: &Run) -> Table {
     let mut table = Table::new(
         "devices",
-        "How energy was measured",
+        "Energy by device",
         &[
             ("device", "device"),
             ("name", "name"),
             ("scope", "scope"),
             ("provenance", "provenance"),
-            ("counted", "summed"),
+            ("in the total", "summed"),
             ("gross", "gross_j"),
             ("idle power before and after", "idle_w"),
         ],
     );
+    let is_counted = |device: &DeviceSummary| run.energy.is_some_and(|source| device.counts_for(source));
     for device in &run.summary.energy.devices {
         let idle: Vec<String> = device.idle_w.iter().map(|&watts| quantity(watts, "W")).collect();
         table.rows.push(vec![
             Cell::text(device.device.to_string()),
             Cell::text(device.name.clone()),
-            Cell::text(device.scope.to_string()),
+            Cell::text(device.scope.label()),
             Cell::text(device.provenance.to_string()),
-            Cell::text(if device.summed { "yes" } else { "no" }),
+            Cell::text(if is_counted(device) { "yes" } else { "no" }),
             Cell::number(device.gross_j.map(|gross| gross.value), |joules| quantity(joules, "J")),
             if idle.is_empty() { Cell::Absent } else { Cell::text(idle.join(", ")) },
         ]);

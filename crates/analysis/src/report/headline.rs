@@ -37,7 +37,7 @@ pub(super) fn verdict(run: &Run) -> Block {
     }
     let accuracy = summary.accuracy.as_ref().map(|accuracy| format!("{} correct", percent(accuracy.rate.value)));
     let energy = per_answer(run).map(|joules| {
-        let source = if run.energy == Some(EnergySource::Modelled) { ", modelled" } else { "" };
+        let source = if run.energy == Some(EnergySource::Modelled) { " (modelled)" } else { "" };
         format!("{} per answer{source}", quantity(joules, "J"))
     });
     let speed = summary.tokens.output_per_second.map(|speed| format!("{} tokens per second", thousands(speed)));

@@ -50,7 +50,7 @@ pub fn report(input: &PlotInput, options: &Options) -> Result<Page, AnalysisErro
         ("latencies", "Latency", &["latency_cdf"], &["percentiles"]),
         ("joules", "Energy", &["energy_per_token"], &["efficiency", "energy_per_token", "phases"]),
         ("right_answers", "Accuracy", &["accuracy_per_joule", "pareto"], &["accuracy"]),
-        ("lengths", "Cost by length", &["regression", "output_kde"], &["regression"]),
+        ("lengths", "Time and energy by length", &["regression", "output_kde"], &["regression"]),
     ];
     // In the report of a sweep the load comes first; in the report of a run it comes after the timeline and the
     // latencies.

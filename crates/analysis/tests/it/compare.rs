@@ -265,9 +265,14 @@ fn each_difference_is_the_subject_or_a_warning() {
         "{warnings:?}"
     );
     let warnings = warnings.iter().map(Warning::text).collect::<Vec<_>>().join("\n");
-    for part in
-        ["the runs also differ", "load: concurrency 1 → concurrency 4", "warm-up", "retries", "incomplete", "client"]
-    {
+    for part in [
+        "the runs also differ",
+        "load: concurrency 1 → concurrency 4",
+        "warm-up",
+        "number of retries: 0 → 3 (backoff 0.5 s)",
+        "incomplete",
+        "client",
+    ] {
         assert!(warnings.contains(part), "{part}: {warnings}");
     }
     assert_eq!(of(&found).differences.iter().filter(|found| found.role == Role::Subject).count(), 1);
@@ -321,7 +326,7 @@ fn the_front_reuses_the_rows_of_a_comparison() {
     assert_eq!(doubtful.points[0].beaten_by, Some(Dominance { by: 1, is_certain: false }));
     let table = doubtful.table().unwrap();
     let shown: Vec<String> = table.rows.iter().map(|row| row.last().unwrap().shown()).collect();
-    assert_eq!(shown, ["b (within intervals)", "none", "a and 1 more", "a and 2 more"]);
+    assert_eq!(shown, ["b (not significant)", "none", "a and 1 more", "a and 2 more"]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use ergometer_analysis::AnalysisError;
 use ergometer_analysis::analyses::Options;
 use ergometer_analysis::plots::{self, Detail, PlotInput};
 use ergometer_analysis::report::report;
-use ergometer_charts::{Chart, Mark, Theme, svg};
+use ergometer_charts::{Block, Chart, Mark, Theme, svg};
 use ergometer_runs::ReadError;
 use ergometer_runs::saved::{Run, Saved, SavedSweep};
 
@@ -89,7 +89,7 @@ fn a_distribution_is_50_percent_at_the_median_and_ends_at_100() {
 #[test]
 fn a_sweep_is_drawn_as_a_curve_with_its_loads() {
     let shown = swept();
-    assert_eq!(shown.labels[2], "4 in flight");
+    assert_eq!(shown.labels[2], "concurrency 4");
     let charts = drawn(&shown, "sweep");
     let Mark::Points(points) = &charts[0].panels[0].marks[1] else { panic!("points on the line") };
     assert_eq!(points.names, ["1", "2", "4", "8", "16", "32", "64"]);
@@ -108,6 +108,17 @@ fn every_plot_of_every_fixture_can_be_drawn() {
             }
         }
     }
+}
+
+#[test]
+fn a_modelled_device_is_in_the_modelled_total() {
+    let page = report(&shown(&["mock_limits"], Detail::Page), &Options::default()).unwrap();
+    let blocks = page.sections.iter().flat_map(|section| &section.blocks);
+    let mut tables = blocks.filter_map(|block| if let Block::Table(table) = block { Some(table) } else { None });
+    let devices = tables.find(|table| table.id == "devices").unwrap();
+    let row: Vec<String> = devices.rows[0].iter().map(ergometer_charts::Cell::shown).collect();
+    assert_eq!((row[0].as_str(), row[3].as_str(), row[4].as_str()), ("cpu:0", "modelled", "yes"));
+    assert!(page.html().contains(" per answer (modelled)"), "the throughput is not modelled");
 }
 
 #[test]

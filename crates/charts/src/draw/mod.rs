@@ -249,7 +249,7 @@ fn omission_notes(omissions: Omissions) -> impl Iterator<Item = String> {
     [
         note(names, "point labels are not shown for lack of space."),
         note(line_names, "line labels are not shown for lack of space."),
-        note(rule_names, "rule labels are not shown for lack of space."),
+        note(rule_names, "labels of reference lines are not shown for lack of space."),
         note(whiskers, "intervals are not shown because they would hide the points."),
     ]
     .into_iter()

@@ -18,7 +18,7 @@ pub(crate) struct AnalyzeArguments {
     /// Only this analysis (`ergo list analyses`). Repeatable, or separated by commas [default: all].
     #[arg(long, value_name = "ID", value_delimiter = ',', hide_possible_values = true, value_parser = PossibleValuesParser::new(analyses::ALL.iter().map(|analysis| analysis.id())))]
     pub(crate) analysis: Vec<String>,
-    /// Leave out regressions that could not be fitted (the same option as in intelligence-per-watt).
+    /// Leave out regressions that could not be fitted. The name is that of the tool `intelligence-per-watt`.
     #[arg(long)]
     pub(crate) skip_zeroes: bool,
     /// Latency limits for goodput, instead of those of the run, as in `ttft=200ms,tpot=50ms,e2e=5s`. Further limits:

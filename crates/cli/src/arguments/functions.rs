@@ -7,12 +7,18 @@ use regex::Regex;
 use super::Format;
 use super::trace::{FilesArguments, FilterArguments, OrderArguments, Sorted, parse_pattern};
 
+/// The help of --sort, which sorts times in the other direction than the other `ergo trace` commands.
+const SORT_HELP: &str = "Sort key. Times are sorted in ascending order, so that the fastest variant comes first; \
+                         counts in descending order, ids in ascending order";
+
 #[derive(Debug, Args)]
 #[command(
     after_help = "An execution on several devices counts once, with the longest of their times. With --prefix, --regex or \
                   --min-duration its times cover only the events that match. `trimmed` is the mean ± standard \
-                  deviation without the smallest and the largest value, as older autotuners report it. In this \
-                  command, --sort orders times ascending, so that the fastest variant comes first."
+                  deviation without the smallest and the largest value, as older autotuners report it.\nTimes of an \
+                  execution: busy is the time during which at least one of its events ran, span the time from its \
+                  first start to its last end.",
+    mut_arg("sort", |sort| sort.help(SORT_HELP))
 )]
 pub(crate) struct FunctionsArguments {
     #[command(flatten)]
@@ -62,7 +68,24 @@ fn parse_level(text: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
+    use crate::arguments::Arguments;
+
+    /// The direction of --sort differs between the commands.
+    #[test]
+    fn help_of_sort_has_the_direction_of_the_command() {
+        let root = Arguments::command();
+        let trace = root.find_subcommand("trace").unwrap();
+        let help = |name: &str| {
+            let sort =
+                trace.find_subcommand(name).unwrap().get_arguments().find(|argument| argument.get_id() == "sort");
+            sort.unwrap().get_help().unwrap().to_string()
+        };
+        assert!(help("functions").starts_with("Sort key. Times are sorted in ascending order"));
+        assert!(help("ops").starts_with("Sort key. Times and counts are sorted in descending order"));
+    }
 
     #[test]
     fn a_level_is_between_zero_and_one() {

@@ -13,14 +13,29 @@ use crate::phrasing::Options;
 /// The maximum number of reasoning tokens of an answer.
 const MOST_REASONING: u64 = 1_000_000;
 
+/// The end of the help.
+const FOOTER: &str = "\
+Times and counts are fixed or random: 50ms, uniform:10ms..20ms, normal:50ms,5ms, exponential:20ms; counts have no unit.
+Faults:
+  refuse        connections are refused (the rate is a share of the time, not of the requests)
+  hang          no response
+  hang-stream   the stream stalls in the middle
+  reset         connection reset before the response
+  reset-stream  connection reset in the middle of the stream
+  truncated     connection closed in the middle of the stream
+  slow          all times are multiplied by --slow-factor
+  429, 500, 503 this status; 429 and 503 with Retry-After
+  bad-sse       a line of the stream is not JSON; the stream continues
+  error-stream  the stream ends in the middle with an error object
+  no-usage      no token usage, even if requested
+  no-done       no `[DONE]` (Ollama: no line with `done: true`)
+  empty         an answer without content
+  compressed    gzip although the client does not accept it
+The header `x-mock-fault: KIND` requests a fault.
+GET /stats reports what was sent and when; DELETE /stats resets it.";
+
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Times and counts are fixed or random: 50ms, uniform:10ms..20ms, normal:50ms,5ms, exponential:20ms; counts \
-                  have no unit.\nFaults: refuse (its rate is a share of the time, not of the requests), hang, \
-                  hang-stream, reset, reset-stream, slow, 429, 500, 503, bad-sse, error-stream, truncated, no-usage, \
-                  empty, no-done, compressed. The header `x-mock-fault: KIND` requests a fault.\nGET /stats reports \
-                  what was sent and when; DELETE /stats resets it."
-)]
+#[command(after_help = FOOTER)]
 pub(crate) struct MockServerArguments {
     #[command(flatten)]
     address: AddressArguments,
@@ -200,5 +215,22 @@ impl MockServerArguments {
             api_key,
             ..Script::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ergometer_mock_server::Fault;
+
+    use super::*;
+
+    #[test]
+    fn the_help_explains_every_fault() {
+        let names = FOOTER.lines().filter(|line| line.starts_with("  ")).flat_map(|line| line[..16].split([' ', ',']));
+        let mut names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
+        let mut all = Fault::ALL.map(Fault::name);
+        names.sort_unstable();
+        all.sort_unstable();
+        assert_eq!(names, all);
     }
 }

@@ -115,7 +115,8 @@ pub(crate) enum Format {
 #[derive(Debug, Args)]
 pub(crate) struct SensorArguments {
     /// Use only this device (gpu:0), sensor (nvml-energy:0), or kind of device: gpu, cpu, npu, rail (supply rail),
-    /// host, meter (meter of the power supply). Repeatable, or separated by commas.
+    /// host, meter (meter of the whole machine: BMC, battery, or your own --sensor). Repeatable, or
+    /// separated by commas.
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
     pub(crate) device: Vec<Selector>,
     /// Also read your own meter: command:'ipmitool dcmi power reading', csv:FILE, or prometheus:FILE (a file in the

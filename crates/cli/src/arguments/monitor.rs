@@ -37,7 +37,7 @@ pub(crate) struct MonitorArguments {
     /// Divide the CPU's energy among processes by this rule; no sensor measures it per process.
     #[arg(long, value_enum, value_name = "RULE")]
     pub(crate) split: Option<SplitRule>,
-    /// Time span of the graphs at the start, up to 1h.
+    /// Initial time range of the graphs, up to 1h; the keys + and - change it.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     pub(crate) history: Duration,
     /// Output format [default: full screen on a terminal, table elsewhere].

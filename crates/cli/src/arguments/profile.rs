@@ -143,7 +143,7 @@ pub(crate) struct RequestArguments {
 #[command(next_help_heading = "Energy and cost")]
 pub(crate) struct EnergyArguments {
     /// Count only the energy of this device (gpu:0) or kind of device: gpu, cpu, npu, rail (supply rail), host, meter
-    /// (meter of the power supply). Repeatable, or separated by commas.
+    /// (meter of the whole machine: BMC, battery, or your own --sensor). Repeatable, or separated by commas.
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
     /// Also read your own meter: command:'ipmitool dcmi power reading', csv:FILE, or prometheus:FILE (a file in the
@@ -226,13 +226,31 @@ pub(crate) enum SummaryFormat {
     Csv,
 }
 
+/// The format of the summary of one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RunFormat {
+    /// Table for people.
+    Table,
+    /// The content of summary.json.
+    Json,
+}
+
+impl From<RunFormat> for SummaryFormat {
+    fn from(format: RunFormat) -> Self {
+        match format {
+            RunFormat::Table => Self::Table,
+            RunFormat::Json => Self::Json,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct FinalizeArguments {
     /// Run folder.
     pub(crate) run: PathBuf,
     /// Format of the summary.
     #[arg(long, value_enum, default_value = "table")]
-    pub(crate) format: SummaryFormat,
+    pub(crate) format: RunFormat,
 }
 
 #[derive(Debug, Args)]

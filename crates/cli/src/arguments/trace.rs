@@ -10,21 +10,42 @@ use super::Format;
 use super::functions::FunctionsArguments;
 use crate::figures::{parse_bytes, parse_picos};
 
+/// Defines the times of ops, kernels, events and scopes.
+const ROW_TIMES: &str = "Times of a row: self is the sum of the durations of its events without nested events, share \
+                         its part of the self time of the device, total the sum with nested events, busy the time \
+                         during which at least one of its events ran.";
+
+/// Defines the times of modules and executions.
+const WORK_TIMES: &str = "Times of a row: busy is the time during which at least one of its events ran, self the sum \
+                          of the durations of its events without nested events, total the sum with them, span the time \
+                          from the first start to the last end.";
+
+/// Defines the times of steps.
+const STEP_TIMES: &str = "Times of a step: window is from the start to the end of the step itself, span from the first \
+                          start to the last end of its events; busy is the time during which at least one of them ran, \
+                          self the sum of their durations without nested events, total the sum with them.";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum TraceCommand {
     /// Overview: how busy each device was, its top modules and kernels, and warnings about the trace.
     Summary(SummaryArguments),
     /// Ops by module: counts and times.
+    #[command(after_help = ROW_TIMES)]
     Ops(OpsArguments),
     /// Kernels: counts and times, over all ops.
+    #[command(after_help = ROW_TIMES)]
     Kernels(KernelsArguments),
     /// All events by name, including host threads.
+    #[command(after_help = ROW_TIMES)]
     Events(TableArguments<RowSort>),
     /// Compiled modules (jitted functions): number and time of executions.
+    #[command(after_help = WORK_TIMES)]
     Modules(TableArguments<ModuleSort>),
     /// Every execution of every module.
+    #[command(after_help = WORK_TIMES)]
     Executions(ExecutionsArguments),
     /// Steps of the program: annotated steps if there are any, else executions of the busiest module.
+    #[command(after_help = STEP_TIMES)]
     Steps(TableArguments<StepSort>),
     /// Idle gaps of each device, with the events before and after.
     Gaps(TableArguments<GapSort>),
@@ -32,6 +53,7 @@ pub(crate) enum TraceCommand {
     ///
     /// `self` is the sum of the self times of all ops in the scope, including inner scopes; `own` excludes the inner
     /// scopes.
+    #[command(after_help = ROW_TIMES)]
     Scopes(TableArguments<ScopeSort>),
     /// Variants of an autotuned function: their times, and the fastest.
     Functions(FunctionsArguments),
@@ -51,7 +73,8 @@ pub(crate) struct FilesArguments {
     /// Read a truncated or damaged trace as far as possible, and report what is lost.
     #[arg(long)]
     pub(crate) lenient: bool,
-    /// Maximum size of one decompressed file, and of the event table [default: 8GiB, or half the free memory if less].
+    /// Maximum size of one decompressed file, and of the events in memory [default: 8GiB, or half the free memory if
+    /// less].
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) max_size: Option<u64>,
 }
@@ -136,7 +159,7 @@ pub(crate) struct ExecutionsArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct ClassArguments {
-    /// Only rows that spend most of their time in this class.
+    /// Only rows that spend most of their time in this class; memcpy includes memset.
     #[arg(long, value_enum)]
     pub(crate) class: Option<ClassChoice>,
 }
@@ -167,7 +190,10 @@ pub(crate) enum ClassChoice {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Filters and order apply to the lists of modules and kernels; the times of a device cover all its events."
+    after_help = "Filters and order apply to the lists of modules and kernels; the times of a device cover all its \
+                  events.\nTimes of a row: self is the sum of the durations of its events without nested events, share \
+                  its part of the self time of the device, total the sum with nested events, busy the time during \
+                  which at least one of its events ran."
 )]
 pub(crate) struct SummaryArguments {
     #[command(flatten)]

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use ergometer::close::close;
 use ergometer::journal::JournalFolder;
 use ergometer::run::RunError;
+use ergometer_diagnostics::{Message, hint};
+use ergometer_runs::Sweep;
 
 use super::profile::{done, failure, show};
 use crate::arguments::FinalizeArguments;
@@ -12,11 +14,15 @@ use crate::exit::Failure;
 use crate::screen::Screen;
 
 pub(crate) fn run(arguments: &FinalizeArguments, screen: Screen) -> Result<ExitCode, Failure> {
+    if Sweep::is_in(&arguments.run) {
+        let message = Message::new(format!("{} is a sweep", arguments.run.display()));
+        return Err(Failure::failed(message.with_hint(hint!("pass one of its run folders"))));
+    }
     let journal = JournalFolder::of_run(&arguments.run);
     // A folder that is not a run gets an error, and no lock file.
     journal.manifest().map_err(|error| failure(error.into()))?;
     let _lock = journal.lock().map_err(|error| failure(error.into()))?;
     let closed = close(&arguments.run).map_err(|error| failure(RunError::from(error)))?;
-    show::print(&closed, arguments.format, screen)?;
+    show::print(&closed, arguments.format.into(), screen)?;
     Ok(done(&closed.summary))
 }

@@ -46,7 +46,7 @@ impl Parameter {
 pub(crate) fn run(arguments: &ListArguments, screen: Screen) -> Result<ExitCode, Failure> {
     let items = if arguments.kind == ListKind::Models { models(arguments)? } else { items(arguments.kind) };
     if items.is_empty() {
-        screen.note("the server lists no models; name one with --model if it has one");
+        screen.note("the server lists no models; if you know the name of a model, pass it to `ergo profile --model`");
     }
     print(&match arguments.format {
         Format::Json => to_json(&items)?,

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use ergometer_mock_server::{MockServer, RunningServer, ServerError, Stats};
+use ergometer_mock_server::{MockServer, RunningServer, ServerError, Totals};
 use serde_json::json;
 
 use crate::arguments::{MockServerArguments, ServerFormat};
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &MockServerArguments, screen: Screen) -> Result<Exi
     let stats = runtime.block_on(server.stop());
     match arguments.format {
         // A message is one line: it escapes line breaks.
-        ServerFormat::Text => summary(&stats, screen.plain()).lines().for_each(|line| screen.note(line)),
+        ServerFormat::Text => summary(&stats.totals, screen.plain()).lines().for_each(|line| screen.note(line)),
         ServerFormat::Json => print(&format!("{}\n", json!({"totals": stats.totals})))?,
     }
     Ok(Exit::Done.into())
@@ -57,8 +57,7 @@ fn announce(server: &RunningServer, format: ServerFormat, screen: Screen) -> Res
 }
 
 /// The totals as a table.
-fn summary(stats: &Stats, screen: Screen) -> String {
-    let totals = &stats.totals;
+fn summary(totals: &Totals, screen: Screen) -> String {
     let in_flight = totals.requests.saturating_sub(totals.answered + totals.broken + totals.client_left);
     let mut table = Table::new([Align::Left, Align::Right, Align::Left]);
     let mut row = |name: &str, value: u64, more: String| {
@@ -67,16 +66,33 @@ fn summary(stats: &Stats, screen: Screen) -> String {
     let ends = [
         ("answered", totals.answered),
         ("broken", totals.broken),
-        ("canceled by client", totals.client_left),
+        ("canceled by the client", totals.client_left),
         ("in flight", in_flight),
         ("rejected", totals.rejected),
     ];
     let ends =
-        ends.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {}", thousands(*count as f64)));
+        ends.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{} {name}", thousands(*count as f64)));
     row("requests", totals.requests, ends.collect::<Vec<_>>().join(", "));
-    row("tokens sent", totals.tokens, format!("prompt tokens {}", thousands(totals.prompt_tokens as f64)));
-    let faults = totals.faults.iter().map(|(fault, count)| format!("{fault} {}", thousands(*count as f64)));
+    row("tokens sent", totals.tokens, format!("{} prompt tokens", thousands(totals.prompt_tokens as f64)));
+    let faults = totals.faults.iter().map(|(fault, count)| format!("{} × {fault}", thousands(*count as f64)));
     row("faults", totals.faults.values().sum(), faults.collect::<Vec<_>>().join(", "));
     row("connections", totals.connections, String::new());
     table.render(screen)
+}
+
+#[cfg(test)]
+mod tests {
+    use ergometer_mock_server::Fault;
+
+    use super::*;
+
+    #[test]
+    fn counts_come_before_their_names() {
+        let mut totals = Totals::default();
+        (totals.requests, totals.answered, totals.client_left) = (28, 23, 1);
+        totals.faults = [(Fault::ServerError, 27)].into();
+        let shown = summary(&totals, Screen::PLAIN);
+        assert!(shown.contains("28  23 answered, 1 canceled by the client, 4 in flight"), "{shown}");
+        assert!(shown.contains("27  27 × 500"), "{shown}");
+    }
 }

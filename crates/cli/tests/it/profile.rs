@@ -137,8 +137,14 @@ fn unknown_names_are_reported_with_the_known_ones() {
     assert_fails(&["profile", "--param", "temperature=hot"], 2, &["temperature", "must be a number from 0 to 100"]);
     assert_fails(&["profile", "--device", "gpu:77"], 2, &["gpu:77", "ergo doctor"]);
     assert_fails(&["profile", "--resume", "/nowhere", "--model", "small"], 2, &["--resume", "--model"]);
-    assert_fails(&["profile", "--resume", "/nowhere"], 1, &["has no journal"]);
-    assert_fails(&["finalize", "/nowhere"], 1, &["has no journal"]);
+    assert_fails(&["profile", "--resume", "/nowhere"], 1, &["there is nothing at this path"]);
+    assert_fails(&["finalize", "/nowhere"], 1, &["there is nothing at this path"]);
+    assert_fails(&["finalize", "/nowhere", "--format", "csv"], 2, &["invalid value 'csv'", "table, json"]);
+    assert_fails(
+        &["profile", "--think-time", "2s"],
+        2,
+        &["is not multi-turn", "dataset sharegpt with --dataset-param turns=all"],
+    );
     assert_fails(&["profile", "--concurrency", "0"], 2, &["`0` is not a whole number from 1 to 100000"]);
     assert_fails(&["profile", "--max-queries", "0"], 2, &["`0` is not a whole number of at least 1"]);
 }

@@ -85,6 +85,7 @@ fn a_sweep_is_a_folder_of_complete_runs_and_one_table() {
         let finalized = ergo().arg("finalize").arg(&run).output().unwrap();
         assert_eq!(finalized.status.code(), Some(0), "{}", stderr(&finalized));
     }
+    assert_fails(&["finalize", sweep.to_str().unwrap()], 1, &["is a sweep", "pass one of its run folders"]);
     let path = folder.path().to_str().unwrap();
     let again = served.arguments(folder.path(), &["-n", "6", "-c", "1,3", "--name", "night"]);
     let again: Vec<&str> = again.iter().map(String::as_str).collect();

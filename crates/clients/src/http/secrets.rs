@@ -20,7 +20,8 @@ pub(super) fn headers(base: &BaseUrl, lines: &[String], api_key_env: Option<&str
         let (name, value) = line.split_once(':').ok_or_else(|| HttpError::Header(no_header()))?;
         let name: HeaderName = name.trim().parse().map_err(|_| HttpError::Header(no_header()))?;
         if RESERVED.contains(&name.as_str()) {
-            return Err(HttpError::Header(Message::new(format!("the header {name} is set by the request itself"))));
+            let text = format!("the header {name} cannot be set: the client sets it");
+            return Err(HttpError::Header(Message::new(text).with_hint(hint!("leave it out of ", option("header")))));
         }
         let mut content: HeaderValue = value
             .trim()
@@ -158,9 +159,7 @@ mod tests {
         let pasted = try_headers("http://localhost", &[], Some("sk-hunter2")).unwrap_err();
         assert!(pasted.contains("not the key") && !pasted.contains("hunter2"), "{pasted}");
         assert!(
-            try_headers("http://localhost", &["Content-Length: 3"], None)
-                .unwrap_err()
-                .contains("by the request itself")
+            try_headers("http://localhost", &["Content-Length: 3"], None).unwrap_err().contains("the client sets it")
         );
     }
 }

@@ -220,12 +220,12 @@ mod tests {
         assert_eq!(value, json!({"a": ["x <redacted>", 1], "<redacted>": {"b": "<redacted>"}}));
     }
 
-    /// A character in one of the encodings that a server may choose for it.
+    /// An ASCII character in one of the encodings that a server may choose for it.
     fn encoded(character: char, choice: u8) -> String {
         match choice % 8 {
             0 => character.to_uppercase().collect(),
-            1 => character.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect(),
-            2 => character.to_string().bytes().map(|byte| format!("%25{byte:02x}")).collect(),
+            1 => format!("%{:02X}", u32::from(character)),
+            2 => format!("%25{:02x}", u32::from(character)),
             3 => format!("\\u{:04x}", u32::from(character)),
             4 => format!("&#{};", u32::from(character)),
             5 => format!("&#X{:X};", u32::from(character)),

@@ -5,7 +5,7 @@
 pub struct GraderInfo {
     /// The id that selects it.
     pub id: &'static str,
-    /// How it decides whether a response is correct.
+    /// How it decides whether an answer is correct.
     pub description: &'static str,
     /// The parameter after the colon; `None` if the grader has no parameter.
     pub parameter: Option<&'static str>,
@@ -13,7 +13,7 @@ pub struct GraderInfo {
 
 const GRADERS: &[GraderInfo] = &[
     GraderInfo { id: "none", description: "no grading", parameter: None },
-    GraderInfo { id: "exact", description: "the response equals the answer exactly", parameter: None },
+    GraderInfo { id: "exact", description: "the answer equals the reference answer exactly", parameter: None },
     GraderInfo {
         id: "normalised",
         description: "as exact, ignoring case, articles, white space and surrounding punctuation",
@@ -21,17 +21,17 @@ const GRADERS: &[GraderInfo] = &[
     },
     GraderInfo {
         id: "choice",
-        description: "the letter that the response chooses (the last, if several) equals the answer",
+        description: "the letter that the answer chooses (the last, if several) equals the reference answer",
         parameter: None,
     },
     GraderInfo {
         id: "numeric",
-        description: "the final number of the response equals the answer",
-        parameter: Some("a tolerance: 0.01 (difference) or 1% (of the answer)"),
+        description: "the final number of the answer equals the reference answer",
+        parameter: Some("a tolerance: 0.01 (difference) or 1% (of the reference answer)"),
     },
     GraderInfo {
         id: "regex",
-        description: "the response matches the pattern; if the pattern has a group, the group equals the answer",
+        description: "the answer matches the pattern; if the pattern has a group, it equals the reference answer",
         parameter: Some("the pattern (required)"),
     },
 ];

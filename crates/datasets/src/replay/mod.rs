@@ -30,10 +30,10 @@ use crate::grade::Grader;
 pub(super) const PARAMETERS: &[(&str, &str)] = &[
     ("path", "the file: JSON Lines or CSV, optionally compressed with gzip"),
     ("time_unit", "ms or s, if the default unit of the recording is wrong"),
-    ("block_tokens", "tokens per block of hash_ids (512)"),
-    ("max_prompt_tokens", "maximum length of a prompt"),
+    ("block_tokens", "tokens per block of hash_ids [default: 512]"),
+    ("max_prompt_tokens", "maximum length of a prompt in tokens; longer prompts are shortened to it"),
     ("max_output_tokens", "upper limit for the tokens of each answer"),
-    ("seed", "random seed of the words (0)"),
+    ("seed", "random seed of the words [default: 0]"),
 ];
 
 /// A recording.

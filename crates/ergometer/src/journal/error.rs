@@ -56,7 +56,7 @@ impl Diagnostic for JournalError {
             Self::NoJournal { .. } => Some(hint!(
                 "pass a run folder, which ",
                 command("profile"),
-                " creates in `runs` by default; a run without its journal can be read, but not resumed"
+                " creates in `runs` by default; a run without its journal can be read, but not finalized or resumed"
             )),
             Self::Version { .. } => Some(hint!("upgrade Ergometer")),
             Self::InUse { .. } => Some(hint!("wait for it to end, or stop it")),

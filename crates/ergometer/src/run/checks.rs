@@ -53,8 +53,10 @@ impl Parts {
         }
         if !config.think.is_never() && dataset.get(0)?.turn.is_none() {
             let text = format!("the dataset {} is not multi-turn, so a think time has no effect", dataset.name());
-            let turns = option("dataset-param").value("turns=all");
-            let hint = hint!("send all turns of a conversation with ", turns, ", or leave out ", option("think-time"));
+            let turns = |turns: &'static str| option("dataset-param").value(turns);
+            let (all, some, think) = (turns("turns=all"), turns("turns=N"), option("think-time"));
+            let hint =
+                hint!("use the dataset sharegpt with ", all, " or synthetic with ", some, ", or leave out ", think);
             return refuse(text, hint);
         }
         let grader = match (&config.grader, &config.judge) {

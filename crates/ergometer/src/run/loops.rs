@@ -12,12 +12,11 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::RunError;
-use super::arrivals::ArrivalTimes;
 use super::conversation::{Conversation, ConversationEnd, Conversations};
 use super::dispenser::Dispenser;
 use super::sending::Sender;
 use ergometer_datasets::Query;
-use ergometer_runs::config::{RunConfig, Schedule};
+use ergometer_runs::config::{ArrivalTimes, RunConfig, Schedule};
 
 /// The pause of a slot after the server could not be reached. Without it, all queries of the dataset would fail within
 /// a second; with it, there is time to stop the run or restart the server.
@@ -178,7 +177,7 @@ impl Timetable {
 
     fn next(&mut self, query: &Query) -> Result<Duration, RunError> {
         match self {
-            Self::Drawn(due) => Ok(due.next()),
+            Self::Drawn(due) => Ok(due.next_due()),
             Self::Recorded { speed, first_s } => {
                 let arrival = query.arrival_s.ok_or_else(|| {
                     RunError::config(format!("query {} has no arrival time, so it cannot be replayed", query.index))

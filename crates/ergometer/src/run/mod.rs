@@ -5,7 +5,6 @@
 //! stop the sensors, count missing tokens and judge answers, and derive the files of the run from the journal. The
 //! client and the judge are closed in every case.
 
-mod arrivals;
 mod checks;
 mod control;
 mod conversation;

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use ergometer_runs::EnergySource;
 use ergometer_units::{Joules, Seconds, Watts};
 
 use crate::review::ReviewProgress;
@@ -25,8 +26,8 @@ pub enum Notice<'a> {
     WarmupFailed(&'a str),
     /// Idle power is being measured.
     Resting(Duration),
-    /// The idle power, provisionally.
-    Rested(Watts, Duration),
+    /// The idle power, provisionally, its source, and over which time.
+    Rested(Watts, EnergySource, Duration),
     /// Requests are sent.
     Sending,
     /// The last request ended.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use ergometer_runs::EnergySource;
 use ergometer_telemetry::{ChannelId, DeviceId, MeteredScope, Scope, Signal, Timeline};
 use ergometer_units::{Joules, Seconds, Timestamp, Watts, Window};
 
@@ -26,7 +27,7 @@ impl Provisional {
         let from = self.until.unwrap_or(since);
         let Some(until) = reach(timeline, counted).filter(|&until| until > from) else { return };
         let Ok(window) = Window::new(from, until) else { return };
-        if let Some(power) = power(timeline, counted, window) {
+        if let Some((power, _)) = power(timeline, counted, window) {
             self.joules += (power * window.length()).get();
             self.until = Some(until);
             self.steps.push_back((until, self.joules));
@@ -50,9 +51,9 @@ impl Provisional {
     }
 }
 
-/// The mean power of the counted devices over a window: of measured devices, or of modelled devices if none is
-/// measured.
-pub(crate) fn power(timeline: &Timeline, counted: &CountedDevices, window: Window) -> Option<Watts> {
+/// The mean power of the counted devices over a window, and its source: of measured devices, or of modelled devices if
+/// none is measured.
+pub(crate) fn power(timeline: &Timeline, counted: &CountedDevices, window: Window) -> Option<(Watts, EnergySource)> {
     let (mut measured, mut modelled) = (None, None);
     for (channel, is_modelled) in channels(timeline, counted) {
         let watts = if timeline.channel(channel).signal == Signal::Energy {
@@ -63,7 +64,8 @@ pub(crate) fn power(timeline: &Timeline, counted: &CountedDevices, window: Windo
         let sum = if is_modelled { &mut modelled } else { &mut measured };
         *sum = watts.map(|watts| watts + sum.unwrap_or(0.0)).or(*sum);
     }
-    measured.or(modelled).map(Watts::new)
+    let measured = measured.map(|watts| (Watts::new(watts), EnergySource::Measured));
+    measured.or_else(|| modelled.map(|watts| (Watts::new(watts), EnergySource::Modelled)))
 }
 
 /// A channel without readings for this long is ignored while others have readings: a GPU may sleep, a laptop may be

@@ -261,8 +261,8 @@ impl IdleMeter<'_> {
         let Ok(window) = Window::new(start, clock.now()) else { return };
         journal.append(Entry::Idle(kind, window));
         let rested = self.sampler.with_timeline(|timeline| power(timeline, self.counted, window));
-        if let Some(watts) = rested.filter(|_| kind == IdleKind::Before) {
-            self.observer.notice(Notice::Rested(watts, length));
+        if let Some((watts, source)) = rested.filter(|_| kind == IdleKind::Before) {
+            self.observer.notice(Notice::Rested(watts, source, length));
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ergometer_runs::sweep::{Cooldown, CooldownOutcome, IdleState};
 use ergometer_telemetry::{Clock, DeviceId, Sampler, Scope, Sensor, Signal, Timeline};
-use ergometer_units::{Seconds, Watts, Window};
+use ergometer_units::{Seconds, Window};
 use tokio::sync::watch;
 
 use crate::config::CountedDevices;
@@ -29,7 +29,7 @@ fn idle_state(timeline: &Timeline, counted: &CountedDevices, window: Window) -> 
     let devices = timeline.devices().into_iter().filter(|&device| counted.counts(device));
     IdleState {
         temperature_c: devices.filter_map(temperature).collect(),
-        power_w: power(timeline, counted, window).map(Watts::get),
+        power_w: power(timeline, counted, window).map(|(watts, _)| watts.get()),
     }
 }
 

@@ -115,6 +115,7 @@ mod tests {
     use std::fs;
 
     use ergometer_clients::ModelFacts;
+    use ergometer_diagnostics::{CommandLine, Diagnostic as _};
     use ergometer_runs::sweep::SWEEP_FILE;
     use ergometer_runs::{Closing, Summary};
     use serde_json::{Value, json};
@@ -159,7 +160,8 @@ mod tests {
         let text = fs::read_to_string(&path).unwrap();
         assert!(!text.contains("hunter2"), "{text}");
         fs::write(&path, text.replace("concurrency_4_repeat_1", "../elsewhere")).unwrap();
-        assert!(Sweep::read(folder.path()).unwrap_err().to_string().contains("damaged"));
+        let error = Sweep::read(folder.path()).unwrap_err().one_line(&CommandLine);
+        assert!(error.contains("damaged") && error.contains("pass the run folders"), "{error}");
         fs::write(&path, text.replace("\"format_version\": 1", "\"format_version\": 9")).unwrap();
         assert!(Sweep::read(folder.path()).unwrap_err().to_string().contains("later version"));
     }

@@ -65,7 +65,7 @@ fn power_title(scene: &Scene<'_>, view: &DeviceView) -> Line<'static> {
         }
     }
     if let Some(silent) = view.now.silent_s {
-        spans.push(scene.span(Tone::Warning, format!(" silent for {silent:.0} s ")));
+        spans.push(scene.span(Tone::Warning, format!(" no reading for {silent:.0} s ")));
     }
     Line::from(spans)
 }

@@ -69,7 +69,7 @@ fn ranked_total(scene: &Scene<'_>) -> Vec<(u8, Span<'static>)> {
     let mut spans = Vec::new();
     let silent = match total.silent_devices {
         0 => String::new(),
-        count => format!(", {count} of {} silent", total.measured_devices),
+        count => format!(", {count} of {} no data", total.measured_devices),
     };
     match total.measured_power_w {
         Some(watts) => {

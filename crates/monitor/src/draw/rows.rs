@@ -160,7 +160,7 @@ fn columns(shown: &[(usize, &DeviceView)]) -> Vec<Column> {
 
 fn power(view: &DeviceView) -> Option<(Tone, String)> {
     if view.now.silent_s.is_some() {
-        return Some((Tone::Warning, String::from("silent")));
+        return Some((Tone::Warning, String::from("no data")));
     }
     let tone = if view.is_measured() { Tone::Strong } else { Tone::Plain };
     view.now.power_w.map(|watts| (tone, format!("{}{} W", view.modelled_mark(), digits(watts))))

@@ -11,7 +11,9 @@ pub enum DeviceError {
     #[error("{0}")]
     Unknown(ParseDeviceError),
     /// The metrics of a server are always recorded, and have no energy.
-    #[error("`{name}` has no energy to select; the metrics of a server are always recorded")]
+    #[error(
+        "`{name}` reports metrics but no energy, so it cannot be selected; the metrics of a server are always recorded"
+    )]
     Server {
         /// The name as given.
         name: String,
@@ -157,8 +159,8 @@ mod tests {
         assert_eq!(stored, r#"["gpu","cpu:1"]"#);
         assert_eq!(serde_json::from_str::<CountedDevices>(&stored).unwrap(), parse(&["gpu", "cpu:1"]).unwrap());
         assert!(serde_json::from_str::<CountedDevices>(r#"["disk"]"#).is_err(), "not read as all devices");
-        assert!(parse(&["server:0"]).unwrap_err().to_string().contains("`server:0` has no energy"));
-        assert!(parse(&["server"]).unwrap_err().to_string().contains("`server` has no energy"));
+        assert!(parse(&["server:0"]).unwrap_err().to_string().contains("`server:0` reports metrics but no energy"));
+        assert!(parse(&["server"]).unwrap_err().to_string().contains("`server` reports metrics but no energy"));
         assert!(parse(&["meter", "npu:0"]).unwrap().counts(DeviceId::meter(4)));
         assert!(parse(&["disk"]).unwrap_err().to_string().contains("unknown device `disk`"));
     }

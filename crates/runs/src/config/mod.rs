@@ -1,5 +1,6 @@
 //! The configuration of a run, as files store it.
 
+mod arrival_times;
 mod counted;
 mod judge;
 mod retries;
@@ -10,6 +11,7 @@ mod sensor;
 mod slo;
 mod think;
 
+pub use arrival_times::ArrivalTimes;
 pub use counted::{CountedDevices, DeviceError};
 pub use judge::JudgeSpec;
 pub use retries::{LONGEST_WAIT, Retries};

@@ -20,9 +20,8 @@ pub use run::Run;
 pub use telemetry::{Channel, Telemetry};
 pub use texts::Texts;
 
-use crate::config::Axis;
 use crate::summary::SUMMARY_FILE;
-use crate::sweep::Point;
+use crate::sweep::{Point, SweepRun, label};
 use crate::{ReadError, Sweep};
 
 /// The contents of a folder.
@@ -70,8 +69,12 @@ impl SavedSweep {
     /// The folders of a point's runs that are finalized.
     #[must_use]
     pub fn folders(&self, point: &Point) -> Vec<PathBuf> {
-        let folders = point.runs.iter().map(|run| self.folder.join(&run.folder));
-        folders.filter(|folder| folder.join(SUMMARY_FILE).is_file()).collect()
+        let runs = point.runs.iter().filter(|run| self.is_finalized(run));
+        runs.map(|run| self.folder.join(&run.folder)).collect()
+    }
+
+    fn is_finalized(&self, run: &SweepRun) -> bool {
+        self.folder.join(&run.folder).join(SUMMARY_FILE).is_file()
     }
 
     /// The finalized runs, in the order of the points.
@@ -89,15 +92,12 @@ impl SavedSweep {
     pub fn labels(&self) -> Vec<String> {
         let mut labels = Vec::new();
         for point in &self.sweep.points {
-            let value = Axis::value(&point.schedule);
-            let label = match self.sweep.axis {
-                Axis::Concurrency => format!("{value} in flight"),
-                Axis::Rate => format!("{value}/s"),
-                Axis::Replay => format!("×{value}"),
+            let load = label(&point.schedule);
+            let name = |run: &SweepRun| match point.runs.len() {
+                1 => load.clone(),
+                _ => format!("{load} (repeat {})", run.repeat),
             };
-            let runs = self.folders(point).len();
-            let name = |run: usize| if runs > 1 { format!("{label}, run {run}") } else { label.clone() };
-            labels.extend((1..=runs).map(name));
+            labels.extend(point.runs.iter().filter(|run| self.is_finalized(run)).map(name));
         }
         labels
     }

@@ -57,7 +57,7 @@ impl Telemetry {
         for batch in file.batches(selection).map_err(&damaged)? {
             telemetry.push(&batch.map_err(&damaged)?, signals).ok_or_else(|| ReadError::Damaged {
                 path: path.clone(),
-                what: String::from("its columns are not those of readings"),
+                what: String::from("it does not have the columns of a telemetry file"),
             })?;
         }
         telemetry.channels.iter_mut().for_each(Channel::put_in_order);

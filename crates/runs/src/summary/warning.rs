@@ -92,7 +92,7 @@ pub enum Warning {
         /// How many.
         count: u64,
     },
-    /// The server counted fewer tokens than it sent chunks with text.
+    /// The server reported fewer tokens than chunks with text.
     Undercounted {
         /// How many answers.
         count: u64,
@@ -357,9 +357,10 @@ impl fmt::Display for Warning {
             }
             Self::Undercounted { count, chunks, tokens } => write!(
                 f,
-                "the server counted fewer tokens than it sent chunks with text in {}: the first has {tokens} tokens in \
+                "in {}, the server reported fewer tokens than chunks with text; the first has {} and \
                  {chunks} chunks",
-                plural(*count, "answer", "answers")
+                plural(*count, "answer", "answers"),
+                plural(*tokens, "token", "tokens")
             ),
             Self::CutAnswers { count, wrong } => write!(
                 f,

@@ -193,7 +193,7 @@ impl Sweep {
             point.runs.iter().map(|run| run.folder.clone()).eq(expected)
         };
         if !sweep.points.iter().all(is_expected) {
-            return Err(ReadError::Damaged { path, what: String::from("its runs are not those of its points") });
+            return Err(ReadError::Damaged { path, what: String::from("its run folders do not match its points") });
         }
         Ok(sweep)
     }

@@ -129,7 +129,9 @@ fn probe_with(options: &Options, machine: &Machine, open: Open<'_>, now: &Now) -
         let label = format!("{chip} {title} ({device})");
         if found.is_empty() {
             let names: Vec<&str> = sample.channels.iter().take(8).map(|entry| entry.name.as_str()).collect();
-            let why = format!("no IOReport channel is known as its total; the channels are: {}", names.join(", "));
+            let names = names.join(", ");
+            let why =
+                format!("no known IOReport channel has the total energy of this device; the channels are: {names}");
             probe.find(label, SOURCE, Status::Absent { why, fix: None });
             continue;
         }

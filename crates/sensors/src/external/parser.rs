@@ -200,7 +200,9 @@ fn unit_and_quantity(unit: Option<&str>, signal: Option<&str>) -> Result<(Option
     };
     match (found, quantity, signal) {
         (Some(unit), Some(quantity), Some(signal)) if unit.quantity != quantity => {
-            Err(wrong("signal", signal, format!("{} is not a unit of it", unit.name), format!("use {NAMES}")))
+            let other = if unit.quantity == Quantity::Power { "power" } else { "energy" };
+            let what = format!("{} is a unit of {other}, not of {signal}", unit.name);
+            Err(wrong("signal", signal, what, format!("use {NAMES}")))
         }
         _ => Ok((found, quantity)),
     }
@@ -282,7 +284,7 @@ mod tests {
             ("csv[unit=W,unit=W]:x", "`unit` is given twice"),
             ("csv[unit=GW]:x", "unit=`GW`: not a unit. hint: use W, mW"),
             ("csv[signal=volts]:x", "hint: use power or energy"),
-            ("csv[signal=energy,unit=W]:x", "signal=`energy`: W is not a unit of it"),
+            ("csv[signal=energy,unit=W]:x", "signal=`energy`: W is a unit of power, not of energy"),
             ("csv[every=5]:x", "every=`5`: not a duration. hint: use a number and a unit"),
             ("csv[every=5 days]:x", "not a duration"),
             ("csv[every=1.2.3s]:x", "not a duration"),

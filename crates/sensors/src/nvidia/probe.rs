@@ -151,7 +151,7 @@ impl GpuProbe<'_> {
         let gpu = self.target.device.index;
         let mut rings = Vec::new();
         if self.add_finding(
-            "power ring",
+            "power samples",
             "power about every 20 ms, with the driver's timestamps",
             self.target.nvml.ring(gpu, Ring::Power, 0),
         )? {
@@ -265,7 +265,7 @@ mod tests {
     fn a_gpu_with_everything_has_three_sensors() {
         let (_, found) = probe_scripts(vec![Script::default()]);
         assert_eq!(ids(&found), ["nvml-energy:0", "nvml-power:0", "nvml-gauges:0"]);
-        for source in ["energy counter", "power ring", "instant power", "memory power", "GPM"] {
+        for source in ["energy counter", "power samples", "instant power", "memory power", "GPM"] {
             assert!(matches!(status(&found, source), Status::Works(_)), "{source}");
         }
         assert!(found.findings.iter().all(|finding| finding.device == "NVIDIA H200 (gpu:0)"));

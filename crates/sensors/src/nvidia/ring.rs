@@ -38,9 +38,9 @@ impl RingReader {
     /// The display name of the ring.
     pub(super) const fn what(&self) -> &'static str {
         match self.ring {
-            Ring::Power => "power ring",
-            Ring::GpuUtilization => "utilization ring",
-            Ring::MemoryUtilization => "memory utilization ring",
+            Ring::Power => "power samples",
+            Ring::GpuUtilization => "utilization samples",
+            Ring::MemoryUtilization => "memory utilization samples",
         }
     }
 

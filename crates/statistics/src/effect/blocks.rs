@@ -21,7 +21,7 @@ impl Blocks {
     fn new(items: usize, block: usize) -> Result<Self, NoInterval> {
         let length = block.max(1).max(items.div_ceil(MOST_BLOCKS));
         if items / length < MINIMUM_BLOCKS {
-            return Err(NoInterval::TooFewBlocks);
+            return Err(NoInterval::TooFewBlocks { block: length });
         }
         Ok(Self { starts: vec![0; items.div_ceil(length)], length, items })
     }

@@ -19,7 +19,7 @@ use std::fmt;
 
 use fastrand::Rng;
 
-use crate::Interval;
+use crate::{Interval, MINIMUM_BLOCKS};
 
 pub use percentiles::percentile_effect;
 pub use proportions::proportion_effect;
@@ -95,8 +95,11 @@ fn wider(blocks: Result<Interval, NoInterval>, single: Result<Interval, NoInterv
 /// The reason why there is no interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoInterval {
-    /// A sample has fewer than [`MINIMUM_BLOCKS`](crate::MINIMUM_BLOCKS) blocks.
-    TooFewBlocks,
+    /// A sample has fewer than [`MINIMUM_BLOCKS`] blocks.
+    TooFewBlocks {
+        /// The number of items in a block.
+        block: usize,
+    },
     /// There are too few values for this percentile.
     TooFewValues {
         /// The number of values needed on each side.
@@ -115,7 +118,15 @@ pub enum NoInterval {
 impl fmt::Display for NoInterval {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooFewBlocks => formatter.write_str("too few queries: an interval needs at least 10 blocks"),
+            Self::TooFewBlocks { block: 1 } => {
+                write!(formatter, "too few queries: an interval needs at least {MINIMUM_BLOCKS}")
+            }
+            Self::TooFewBlocks { block } => write!(
+                formatter,
+                "too few queries: an interval needs at least {needed} ({MINIMUM_BLOCKS} blocks of {block} \
+                 consecutive queries)",
+                needed = MINIMUM_BLOCKS.saturating_mul(*block)
+            ),
             Self::TooFewValues { needed } => write!(formatter, "too few queries: needs at least {needed} on each side"),
             Self::NoVariation => formatter.write_str("all queries have the same value"),
             Self::NoBaseline => formatter.write_str("the baseline is not distinguishable from zero"),
@@ -132,7 +143,7 @@ impl fmt::Display for NoInterval {
 pub fn block_for(items: usize, concurrent: usize) -> usize {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the root of a length")]
     let root = ((items as f64).cbrt() + 1e-9).floor() as usize;
-    concurrent.max(root.min(items / crate::MINIMUM_BLOCKS)).max(1)
+    concurrent.max(root.min(items / MINIMUM_BLOCKS)).max(1)
 }
 
 #[cfg(test)]

@@ -216,7 +216,7 @@ mod tests {
         let few = percentile_effect(&first[..367], &second, 99.0, drawing);
         assert_eq!(few, Err(NoInterval::TooFewValues { needed: 368 }));
         assert_eq!(percentile_effect(&first[..5], &second, 50.0, drawing), Err(NoInterval::TooFewValues { needed: 6 }));
-        assert_eq!(percentile_effect(&first[..9], &second, 50.0, drawing), Err(NoInterval::TooFewBlocks));
+        assert_eq!(percentile_effect(&first[..9], &second, 50.0, drawing), Err(NoInterval::TooFewBlocks { block: 1 }));
         assert_eq!(percentile_effect(&first, &second, 100.0, drawing), Err(NoInterval::Unusable));
         assert_eq!(percentile_effect(&[None; 40], &second, 50.0, drawing), Err(NoInterval::TooFewValues { needed: 6 }));
         let same = percentile_effect(&[Some(2.0); 40], &[Some(3.0); 40], 50.0, drawing);

@@ -231,8 +231,10 @@ mod tests {
         let of = |first: &[(f64, f64)], second: &[(f64, f64)], block| {
             sums_effect(first, second, Change::Ratio, drawing(block)).unwrap_err()
         };
-        assert_eq!(of(&first, &second, 5), NoInterval::TooFewBlocks);
-        assert_eq!(of(&[], &[], 1), NoInterval::TooFewBlocks);
+        assert_eq!(of(&first, &second, 5), NoInterval::TooFewBlocks { block: 5 });
+        assert_eq!(of(&[], &[], 1), NoInterval::TooFewBlocks { block: 1 });
+        let text = of(&first, &second, 14).to_string();
+        assert!(text.ends_with("needs at least 140 (10 blocks of 14 consecutive queries)"), "{text}");
         assert_eq!(of(&first[1..], &second, 1), NoInterval::Unusable);
         assert_eq!(of(&first, &first, 1), NoInterval::NoVariation);
         assert_eq!(of(&[(0.0, 1.0); 40], &second, 1), NoInterval::NoBaseline);

@@ -117,7 +117,7 @@ impl Diagnostic for RecordingError {
             Self::WrongVersion { .. } => hint!("use a newer ergo"),
             Self::Malformed { .. } => hint!("the file was edited or damaged; record again"),
             Self::UnknownChannel { .. } => hint!("remove the lines that were added from another recording"),
-            Self::NotFinite { .. } => hint!("remove the line: a missing value has no line"),
+            Self::NotFinite { .. } => hint!("delete this line: a recording has no line for a missing value"),
             Self::WrongCount { .. } => hint!("copy the file again: lines were lost or added"),
             Self::TooLarge { .. } => hint!("check that the file is a recording"),
         })

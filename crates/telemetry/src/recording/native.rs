@@ -67,11 +67,15 @@ fn read_past_end(lines: &mut Lines<'_>) -> Result<Option<Cut>, RecordingError> {
 fn from_header(text: &[u8]) -> Result<Timeline, RecordingError> {
     // Check the version first: other versions may have a different header.
     let any: serde_json::Value = serde_json::from_slice(text).map_err(|error| malformed(1, &error))?;
-    match any.get("format").and_then(serde_json::Value::as_str) {
-        Some(FORMAT) => {}
+    match any.get("format").map(serde_json::Value::as_str) {
+        Some(Some(FORMAT)) => {}
         other => {
-            let reason = format!("its format is {}, not \"{FORMAT}\"", other.map_or("no text", |format| format));
-            return Err(RecordingError::UnknownFormat { reason });
+            let found = match other {
+                Some(Some(other)) => format!("the field `format` is \"{other}\""),
+                Some(None) => String::from("the field `format` is not a string"),
+                None => String::from("the field `format` is missing"),
+            };
+            return Err(RecordingError::UnknownFormat { reason: format!("{found} (expected \"{FORMAT}\")") });
         }
     }
     match any.get("version").and_then(serde_json::Value::as_u64) {

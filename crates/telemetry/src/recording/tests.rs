@@ -134,7 +134,7 @@ fn each_kind_of_damage_has_a_specific_error() {
         (String::from("\n \n"), "the recording is empty"),
         (String::from("hello"), "not a recording: line 1, column 1 is not JSON"),
         (String::from("hello\nworld\n"), "not a recording: line 1, column 1 is not JSON"),
-        (String::from("{\"format\":\"other\",\"version\":1}\n"), "its format is other"),
+        (String::from("{\"format\":\"other\",\"version\":1}\n"), "the field `format` is \"other\""),
         (HEADER.replace(":1,", ":2,") + "\n", "has format version 2, this program reads 1"),
         (HEADER.replace("100.0", "-1") + "\n", "the interval of a is -1 ms"),
         (HEADER[..90].to_owned(), "ends in the middle of a line, after 0 whole lines (byte 0)"),

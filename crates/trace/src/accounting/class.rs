@@ -30,6 +30,15 @@ impl Class {
         }
     }
 
+    /// Its name in text for people: the class memcpy includes memset.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Memcpy => "memcpy/memset",
+            other => other.name(),
+        }
+    }
+
     /// The class by the opcode, or else by the names of the event, its op and its category. A fusion is named after
     /// what it computes, so only whole words at the beginning count.
     pub(crate) fn from_kind(trace: &Trace, kind: &Kind) -> Self {

@@ -100,7 +100,9 @@ fn warn(ranges: &[SessionRange], telemetry: &Telemetry, trends: &[(Series, Trend
         warnings.push(Message::new("no readings of power, temperature or clocks: only queries are checked for drift"));
     }
     if trends.iter().all(|(_, trend)| trend.verdict == Verdict::TooFew) {
-        warnings.push(Message::new("the run is too short to detect drift: needs at least 24 readings or queries"));
+        warnings.push(Message::new(
+            "too few values to detect drift: needs at least 24 readings or queries, in at least 8 parts of the run",
+        ));
     }
     let work = trends.iter().find(|(series, trend)| series.name.ends_with("put_tokens") && trend.verdict.is_drift());
     if let Some((series, trend)) = work {

@@ -109,8 +109,8 @@ pub(super) fn from_queries(run: &Run, range: &SessionRange) -> Vec<Series> {
         ("tpot_s", "TPOT", "s", Query::tpot),
         ("e2e_s", "E2E", "s", Query::e2e),
         ("j_per_output_token", "energy per output token", "J", Query::joules_per_output_token),
-        ("input_tokens", "prompt tokens", "", |query| query.input_tokens.map(|tokens| tokens as f64)),
-        ("output_tokens", "answer tokens", "", |query| query.output_tokens.map(|tokens| tokens as f64)),
+        ("input_tokens", "input tokens", "", |query| query.input_tokens.map(|tokens| tokens as f64)),
+        ("output_tokens", "output tokens", "", |query| query.output_tokens.map(|tokens| tokens as f64)),
     ];
     let series = figures.into_iter().map(|(name, head, unit, figure)| {
         let queries = run.completed().filter(|query| query.session == range.session);

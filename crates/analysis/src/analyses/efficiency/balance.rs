@@ -33,8 +33,8 @@ pub(super) fn balance(run: &Run, warnings: &mut Vec<Message>) -> Option<Balance>
             ("unattributed", "unattributed_j", balance.unattributed_j),
         ],
         of_which: [
-            ("… requests: in no record", "unrecorded_j", balance.unrecorded_j),
-            ("… requests: retried attempts", "retried_j", balance.retried_j),
+            ("of which without a record", "unrecorded_j", balance.unrecorded_j),
+            ("of which retried attempts", "retried_j", balance.retried_j),
         ],
     };
     let sum: f64 = found.parts.iter().map(|part| part.2).sum();
@@ -68,10 +68,12 @@ impl Balance {
         let row = |head: &str, joules: f64| {
             vec![Cell::text(head), quantity_cell(Some(joules), "J"), Cell::number(self.share(joules), format::percent)]
         };
-        table.rows = self.parts.iter().map(|(head, _, joules)| row(head, *joules)).collect();
+        let [requests, others @ ..] = &self.parts;
+        // The parts of the requests follow their row.
+        let of_which = self.of_which.iter().filter(|part| part.2 > 0.0);
+        let parts = std::iter::once(requests).chain(of_which).chain(others);
+        table.rows = parts.map(|(head, _, joules)| row(head, *joules)).collect();
         table.rows.push(row("meter", self.meter));
-        let there = self.of_which.iter().filter(|part| part.2 > 0.0);
-        table.rows.extend(there.map(|(head, _, joules)| row(head, *joules)));
         table.notes.push(String::from("requests + idle + unattributed = meter"));
         table
     }

@@ -72,7 +72,7 @@ pub(super) fn fill(run: &Run, findings: &mut Findings) {
         let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
         findings.warnings.push(Message::new(format!(
             "the client was the bottleneck ({}), so the results may not reflect the server",
-            reasons.join(", ")
+            reasons.join("; ")
         )));
     }
     let steady = load.steady_state.as_ref();
@@ -106,7 +106,7 @@ pub(super) fn fill(run: &Run, findings: &mut Findings) {
     let power = [whole.map(|totals| totals.mean_power_w), steady.map(|energy| energy.mean_power_w)];
     add("mean power", "energy/mean_power_w", "W", power);
     if let Some(why) = reason.filter(|_| !has_steady) {
-        table.notes.push(format!("No steady state: {}.", super::super::cell::outside(why)));
+        table.notes.push(format!("No steady state: {}.", super::super::cell::one_line(why)));
     }
     findings.tables.push(table);
     let data = json!({"figures": figures, "steady_state_reason": reason, "client_limited": load.client_limited,
@@ -156,15 +156,24 @@ mod tests {
     }
 
     #[test]
+    fn a_long_reason_is_not_cut() {
+        let reason = "requests arrived for less time than the median E2E latency, so the load was never steady";
+        let found = found(json!({"load": {"completed": 7, "client_limited": false, "client": {"reasons": []},
+            "steady_state": null, "steady_state_reason": reason}}));
+        assert_eq!(found.tables[0].notes, [format!("No steady state: {reason}.")]);
+    }
+
+    #[test]
     fn a_limited_client_and_a_missing_steady_state_give_warnings() {
         let found = found(json!({"load": {"client_limited": true, "client": {"reasons": ["cpu", "schedule"]},
             "steady_state": null, "steady_state_reason": "no request completed"}}));
         assert!(
-            found.warnings[0].text.contains("(its CPU was saturated, requests were sent late)"),
+            found.warnings[0].text.contains("(its CPU was saturated; requests were sent late)"),
             "{:?}",
             found.warnings
         );
         assert!(found.warnings[1].text.ends_with("no request completed"));
+        assert_eq!(found.tables[0].notes, ["No steady state: no request completed."]);
         assert_eq!(super::tests::found(json!({})).warnings.len(), 1, "an earlier version");
     }
 }

@@ -34,8 +34,8 @@ impl Analysis for Goodput {
     }
 
     fn about(&self) -> &'static str {
-        "requests within the latency limits, the percentile at which each limit lies, and the load of the whole run and \
-         of its steady state"
+        "requests within the latency limits, the share of completed requests that meets each limit (its percentile), \
+         and the load of the whole run and of its steady state"
     }
 
     fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError> {
@@ -211,7 +211,7 @@ impl LimitResults {
             ("within limit", "share"),
             ("met", "kept"),
             ("requests", "of"),
-            ("limit is at percentile", "stands_at_percentile"),
+            ("percentile of the limit", "stands_at_percentile"),
             ("missed only this limit", "broken_alone"),
         ];
         let mut table = Table::new("goodput", "Requests within the latency limits", &columns);

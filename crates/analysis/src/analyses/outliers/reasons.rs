@@ -108,7 +108,7 @@ impl<'a> Evidence<'a> {
         reasons.extend(self.few(case, is_more));
         reasons.extend(self.work(case, is_more));
         if case.beside.0 > 0 && 2 * case.beside.0 >= case.beside.1 {
-            reasons.push(format!("{} of {} concurrent queries too", case.beside.0, case.beside.1));
+            reasons.push(format!("{} of {} concurrent queries are outliers too", case.beside.0, case.beside.1));
         }
         reasons
     }

@@ -113,7 +113,7 @@ fn a_stall_affects_concurrent_queries_and_short_answers_cost_more_per_token() {
         }
     });
     let last = listed(&stalled).into_iter().find(|(figure, request, _)| figure == "ttft_s" && *request == 44).unwrap();
-    let expected = ["5 in flight, usually 1", "sent 44.00 ms late", "4 of 4 concurrent queries too"];
+    let expected = ["5 in flight, usually 1", "sent 44.00 ms late", "4 of 4 concurrent queries are outliers too"];
     assert_eq!(last.2, expected);
     let short = run(|query| {
         if query.request == 40 {

@@ -206,7 +206,8 @@ impl Report {
             for channel in &sensor.channels {
                 let period =
                     channel.measured_ms.map_or_else(|| String::from("no update seen"), |ms| format!("{ms:.0} ms"));
-                let scope = if channel.scope == Scope::Device { String::new() } else { format!("{} ", channel.scope) };
+                let scope =
+                    if channel.scope == Scope::Device { String::new() } else { format!("{} ", channel.scope.label()) };
                 by_period.entry(period).or_default().push(format!("{scope}{}", channel.signal));
             }
             let periods: Vec<String> =

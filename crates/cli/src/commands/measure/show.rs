@@ -57,8 +57,10 @@ pub(super) fn as_table(report: &MeasureReport, screen: Screen) -> String {
         ]
     };
     for device in &report.devices {
-        let mut row =
-            vec![(Tone::Strong, device.device.to_string()), (Tone::Faint, format!("{} {}", device.name, device.scope))];
+        let mut row = vec![
+            (Tone::Strong, device.device.to_string()),
+            (Tone::Faint, format!("{} {}", device.name, device.scope.label())),
+        ];
         row.extend(cells(&device.figures));
         let part = match device.scope {
             _ if device.summed || device.provenance == Provenance::Modelled => "",

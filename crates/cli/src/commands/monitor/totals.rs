@@ -64,7 +64,7 @@ pub(super) fn as_table(total: Option<&TotalEnergy>, screen: Screen) -> String {
         let time = format!("{:.1} of {:.1} s", own.length().get(), length.get());
         table.row(vec![
             (Tone::Strong, device.energy.device.to_string()),
-            (Tone::Faint, device.energy.scope.to_string()),
+            (Tone::Faint, device.energy.scope.label().to_owned()),
             (Tone::Strong, joules(estimate)),
             (Tone::Plain, format!("{} W", digits((estimate.joules / own.length()).get()))),
             (Tone::Faint, estimate.method.to_string()),

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use ergometer::review::ReviewProgress;
 use ergometer::run::{Notice, Observer, Percentiles, Progress};
+use ergometer_runs::EnergySource;
 use ergometer_runs::config::Schedule;
-use ergometer_units::Seconds;
+use ergometer_units::{Seconds, Watts};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::figures::{digits, significant, thousands};
@@ -87,10 +88,9 @@ impl Observer for Live {
             }
             Notice::Reviewing(ReviewProgress::Counting { done, total }) => self.reviewing("counting", done, total),
             Notice::Reviewing(ReviewProgress::Judging { done, total }) => self.reviewing("judging", done, total),
-            Notice::Rested(watts, length) => self.bar.suspend(|| {
-                let watts = digits(watts.get());
-                self.screen.note(&format!("idle   {watts} W  measured for {:.1} s", length.as_secs_f64()));
-            }),
+            Notice::Rested(watts, source, length) => {
+                self.bar.suspend(|| self.screen.note(&idle(watts, source, length)));
+            }
             Notice::Sending => self.bar.reset(),
             Notice::Sent => self.bar.set_message(String::from("idle   after the last request")),
         }
@@ -124,6 +124,11 @@ impl Drop for Live {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// The idle power before the first request.
+fn idle(watts: Watts, source: EnergySource, length: Duration) -> String {
+    format!("idle   {} W over {:.1} s, {source}", digits(watts.get()), length.as_secs_f64())
 }
 
 /// Rate, remaining time, energy and failures.
@@ -172,7 +177,7 @@ fn load(progress: &Progress) -> String {
         let _ = write!(text, "   {} W", digits(power.get()));
     }
     if let Some(joules) = progress.joules_per_token {
-        let _ = write!(text, "   J/token {}", significant(joules.get()));
+        let _ = write!(text, "   J/output token {}", significant(joules.get()));
     }
     text
 }
@@ -191,9 +196,16 @@ fn plain() -> ProgressStyle {
 
 #[cfg(test)]
 mod tests {
-    use ergometer_units::{Joules, Watts};
+    use ergometer_units::Joules;
 
     use super::*;
+
+    #[test]
+    fn modelled_idle_power_is_not_called_measured() {
+        let shown = |source| idle(Watts::new(7.321), source, Duration::from_secs(2));
+        assert_eq!(shown(EnergySource::Modelled), "idle   7.321 W over 2.0 s, modelled");
+        assert_eq!(shown(EnergySource::Measured), "idle   7.321 W over 2.0 s, measured");
+    }
 
     #[test]
     fn the_line_shows_rate_remaining_time_energy_and_failures() {
@@ -221,7 +233,7 @@ mod tests {
         };
         assert_eq!(
             load(&loaded),
-            "64 in flight   TTFT 21.00 ms p50 34.00 p99   ITL 5.100 ms p50 7.900 p99   3,904 tok/s   412.0 W   J/token 0.120"
+            "64 in flight   TTFT 21.00 ms p50 34.00 p99   ITL 5.100 ms p50 7.900 p99   3,904 tok/s   412.0 W   J/output token 0.120"
         );
         assert_eq!((eta(90.0), eta(600.0), eta(7200.0)), ("90 s".into(), "10 min".into(), "2.0 h".into()));
     }

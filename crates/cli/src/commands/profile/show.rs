@@ -98,7 +98,7 @@ fn rows(summary: &Summary) -> Vec<Row> {
             if is_even {
                 format!("± {:.1}", f64::midpoint(below, above))
             } else {
-                format!("95 %: {:.1} to {:.1}", low * 100.0, high * 100.0)
+                format!("95 % CI {:.1} to {:.1}", low * 100.0, high * 100.0)
             }
         });
         row("accuracy", format!("{percent:.1} %"), interval, judged(summary, subjects(accuracy)));
@@ -118,7 +118,7 @@ fn rows(summary: &Summary) -> Vec<Row> {
     }
     if let Some(speed) = summary.tokens.output_per_second {
         let each = summary.tokens.output.unwrap_or(0) as f64 / summary.tokens.requests.max(1) as f64;
-        row("speed", format!("{} tok/s", thousands(speed)), String::new(), format!("{each:.1} tokens/query"));
+        row("throughput", format!("{} tok/s", thousands(speed)), String::new(), format!("{each:.1} tokens/query"));
     }
     if let Some(load) = busy {
         under_load::steady_row(load, &mut row);
@@ -232,10 +232,10 @@ fn energy_rows(summary: &Summary, row: &mut impl FnMut(&'static str, String, Str
     }
 }
 
-/// `95 %: 2.1 to 7.4`: these intervals are asymmetric.
+/// `95 % CI 2.1 to 7.4`: these intervals are asymmetric.
 fn range(figure: Estimate) -> String {
     let ends = figure.low.zip(figure.high);
-    ends.map(|(low, high)| format!("95 %: {} to {}", significant(low), significant(high))).unwrap_or_default()
+    ends.map(|(low, high)| format!("95 % CI {} to {}", significant(low), significant(high))).unwrap_or_default()
 }
 
 /// The idle power of the devices: `7.295 W before, 7.301 W after`. A resumed run has a pair for each session.

@@ -19,7 +19,7 @@ pub(super) fn tail(found: &Distribution) -> String {
 
 /// The median, and its interval if values are independent.
 pub(super) fn median(found: &Distribution) -> (String, String) {
-    let interval = found.p50_interval.map(|ends| format!("95 %: {} to {}", digits(ends.low), digits(ends.high)));
+    let interval = found.p50_interval.map(|ends| format!("95 % CI {} to {}", digits(ends.low), digits(ends.high)));
     (format!("{} ms p50", digits(found.p50)), interval.unwrap_or_default())
 }
 
@@ -73,11 +73,11 @@ pub(super) fn steady_row(load: &LoadSummary, row: &mut impl FnMut(&'static str, 
     let figures = &steady.figures;
     let speed = figures.output_tokens_per_second.map(|speed| format!("{} tok/s", thousands(speed)));
     let rate = figures.requests_per_second.map(|rate| format!("{}/s completed", digits(rate)));
-    let joules = steady
-        .energy
-        .and_then(|energy| Some(format!("{}/token {}", scaled(energy.gross_j_per_output_token?, "J"), energy.energy)));
+    let joules = steady.energy.and_then(|energy| {
+        Some(format!("{}/output token {}", scaled(energy.gross_j_per_output_token?, "J"), energy.energy))
+    });
     let rest: Vec<String> = rate.into_iter().chain(joules).collect();
-    row("steady state", format!("{} s", digits(figures.duration_s)), speed.unwrap_or_default(), rest.join(", "));
+    row("steady state", format!("{} s long", digits(figures.duration_s)), speed.unwrap_or_default(), rest.join(", "));
 }
 
 /// The connections of the run, for --verbose.

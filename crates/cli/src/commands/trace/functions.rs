@@ -26,12 +26,12 @@ const COLUMNS: [Column; 33] = [
     Column::data("program_ids"),
     Column::figure("n", "n"),
     Column::data("devices"),
-    Column::figure("busy_median_ps", "busy"),
+    Column::figure("busy_median_ps", "median busy"),
     Column::figure("busy_mad_ps", "MAD").rank(3),
     Column::figure("", "mean").only_table().rank(2),
     Column::figure("busy_std_ps", "std").rank(6),
     Column::figure("", "trimmed").only_table().rank(5),
-    Column::figure("span_median_ps", "span").rank(4),
+    Column::figure("span_median_ps", "median span").rank(4),
     Column::data("busy_mean_ps"),
     Column::data("busy_mean_low_ps"),
     Column::data("busy_mean_high_ps"),
@@ -128,12 +128,11 @@ fn notes(found: &Functions, ranking: Option<&Ranking>) -> Vec<String> {
     let mut notes = Vec::new();
     let once = found.rows.iter().filter(|row| row.n < 2).count();
     if once > 0 {
-        let of = match once {
-            _ if once == found.rows.len() => String::new(),
-            1 => String::from(" of 1 variant"),
-            _ => format!(" of {once} variants"),
+        let variants = match once {
+            1 => String::from("1 variant ran only once and has"),
+            _ => format!("{once} variants ran only once and have"),
         };
-        notes.push(format!("no MAD, std or interval{of} with one execution: run each variant several times"));
+        notes.push(format!("{variants} no MAD, std or interval: run each variant several times"));
     }
     let Some(ranking) = ranking else { return notes };
     if ranking.rows.len() < 2 {

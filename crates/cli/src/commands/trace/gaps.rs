@@ -18,6 +18,9 @@ use crate::screen::Screen;
 /// The device of a row.
 const DEVICE: [Column; 4] = device_columns(2);
 
+/// The headings of the events around a gap, here and in the HTML report.
+pub(super) const HEADS: [&str; 2] = ["event before", "event after"];
+
 const COLUMNS: [Column; 11] = [
     DEVICE[0],
     DEVICE[1],
@@ -26,9 +29,9 @@ const COLUMNS: [Column; 11] = [
     Column::figure("start_ps", "start").rank(1),
     Column::figure("duration_ps", "duration"),
     Column::figure("share", "of idle"),
-    Column::name("before", "before"),
+    Column::name("before", HEADS[0]),
     Column::data("before_module"),
-    Column::name("after", "after"),
+    Column::name("after", HEADS[1]),
     Column::data("after_module"),
 ];
 

@@ -45,8 +45,8 @@ pub(super) fn run(arguments: &TableArguments<ScopeSort>, screen: Screen) -> Resu
         opened.explain_empty("scopes", &arguments.filter, screen);
     } else if rows.iter().all(|scope| scope.path.is_none()) {
         notes.push(String::from(
-            "neither the events nor a compiled program in the trace name scopes: record the trace with `enable_hlo_proto`, \
-             which is JAX's default",
+            "the trace has no scope names, neither in its events nor in a compiled program: record it with \
+             `enable_hlo_proto`, which is JAX's default",
         ));
     }
     let more = arrange(&mut rows, &arguments.order, arguments.format, compare);

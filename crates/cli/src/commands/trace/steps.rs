@@ -88,8 +88,8 @@ fn notes(trace: &Trace, found: &Steps, screen: Screen) -> Vec<String> {
                 "steps come from the steps line of the trace; an event belongs to the step in which it starts",
             ),
             StepsBy::Annotation => String::from(
-                "steps are annotations of the program; an event belongs to the step in which the host launched it if the trace has \
-                 that, else to the step in which it ran",
+                "steps are annotations of the program; an event belongs to the step in which the host launched it, if \
+                 the trace records the launch; else to the step in which it ran",
             ),
             StepsBy::Module => format!(
                 "the program has no step annotations: each step is one execution of {}, the busiest module, up to the next one",
@@ -113,9 +113,10 @@ fn notes(trace: &Trace, found: &Steps, screen: Screen) -> Vec<String> {
         ));
         if outside > inside {
             let share = percent(outside as f64 / all as f64);
-            screen.warning(&Message::new(format!("{share} of the work on {label} is outside every step")).with_hint(hint!(
+            let message = Message::new(format!("{share} of the work on {label} is outside every step"));
+            screen.warning(&message.with_hint(hint!(
                 command("trace executions"),
-                " lists all work; to have it in a step, annotate the call that launches it and wait for the result inside"
+                " lists all work; to assign it to a step, launch it and wait for its result inside the step annotation"
             )));
         }
     }

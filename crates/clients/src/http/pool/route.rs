@@ -146,7 +146,7 @@ impl Route {
         if self.tls.is_none() || wire.has_chosen_http2() {
             return Ok(());
         }
-        Err(no_http2("it did not select it during the TLS handshake"))
+        Err(no_http2("it did not choose `h2` during the TLS handshake (ALPN)"))
     }
 }
 

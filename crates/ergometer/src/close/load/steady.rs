@@ -40,13 +40,14 @@ impl fmt::Display for NoSteadyState {
             Self::FellOff { mean, wanted } => {
                 write!(
                     f,
-                    "on average only {mean} requests were in flight between the first and the last time that {wanted} were"
+                    "between the first and the last moment with {wanted} requests in flight, \
+                     only {mean} were in flight on average"
                 )
             }
-            Self::TooBrief => f.write_str("the time of the arrivals was shorter than the median E2E latency"),
+            Self::TooBrief => f.write_str("requests arrived for less time than the median E2E latency"),
             Self::NoneCompleted => f.write_str("no request completed"),
             Self::TooFew { found } => {
-                write!(f, "only {found} requests completed in it, and {FEWEST} are needed")
+                write!(f, "only {found} requests completed while the load was steady; {FEWEST} are needed")
             }
         }
     }

@@ -51,12 +51,12 @@ fn columns(sweep: &Sweep) -> Vec<Column> {
     let columns = [
         column("req/s", "requests_per_second", digits as fn(f64) -> String),
         column("tok/s", "output_tokens_per_second", digits),
-        column("steady", "steady_output_tokens_per_second", digits),
+        column("steady tok/s", "steady_output_tokens_per_second", digits),
         column("TTFT p50 ms", "ttft_p50_ms", digits),
         column("p99", "ttft_p99_ms", digits),
         column("ITL p50 ms", "itl_p50_ms", digits),
         column("p99", "itl_p99_ms", digits),
-        column(&format!("J/token{source}"), "gross_j_per_output_token", significant),
+        column(&format!("J/output token{source}"), "gross_j_per_output_token", significant),
         column("W", "mean_power_w", digits),
         column("goodput/s", "goodput_requests_per_second", digits),
     ];
@@ -127,8 +127,9 @@ fn words(sweep: &Sweep) -> String {
     let thriftiest = joules.iter().min_by(|one, other| one.1.total_cmp(&other.1)).filter(|_| joules.len() > 1);
     let fastest =
         fastest.map(|(point, speed)| format!("highest tok/s at {}: {}", label(&point.schedule), digits(*speed)));
-    let thriftiest = thriftiest
-        .map(|(point, joules)| format!("lowest J/token at {}: {}", label(&point.schedule), significant(*joules)));
+    let thriftiest = thriftiest.map(|(point, joules)| {
+        format!("lowest J/output token at {}: {}", label(&point.schedule), significant(*joules))
+    });
     let has_interval = sweep.points.iter().flat_map(|point| point.figures.values()).any(|figure| figure.low.is_some());
     let interval = has_interval.then(|| String::from("± is half of the 95 % interval of the mean over repeats"));
     let lines = [fastest, thriftiest, interval].into_iter().flatten();
@@ -143,7 +144,7 @@ pub(super) fn line(run: &SweepRun) -> String {
         value("requests_per_second").map(|value| format!("{} req/s", digits(value))),
         value("output_tokens_per_second").map(|value| format!("{} tok/s", digits(value))),
         value("ttft_p50_ms").map(|value| format!("TTFT {} ms", digits(value))),
-        value("gross_j_per_output_token").map(|value| format!("{} J/token", significant(value))),
+        value("gross_j_per_output_token").map(|value| format!("{} J/output token", significant(value))),
         value("mean_power_w").map(|value| format!("{} W", digits(value))),
         value("failed").filter(|&failed| failed > 0.0).map(|failed| format!("{failed:.0} failed")),
         (!run.complete).then(|| String::from("incomplete")),
@@ -255,7 +256,7 @@ pub(super) mod tests {
         let mut modelled = summary(120.0, 2.5);
         modelled["energy"] = json!({"measured": null, "modelled": modelled["energy"]["measured"]});
         sweep.take((0, 0), &testing::summary(modelled));
-        assert!(table(&sweep, Screen::PLAIN).contains("J/token, modelled"));
+        assert!(table(&sweep, Screen::PLAIN).contains("J/output token, modelled"));
     }
 
     #[test]
@@ -270,7 +271,7 @@ pub(super) mod tests {
     #[test]
     fn a_finished_run_is_one_line() {
         let sweep = sweep();
-        let expected = "  31.25 req/s   1250 tok/s   TTFT 3.200 ms   0.0432 J/token   54.00 W   3 failed";
+        let expected = "  31.25 req/s   1250 tok/s   TTFT 3.200 ms   0.0432 J/output token   54.00 W   3 failed";
         assert_eq!(line(&sweep.points[2].runs[0]), expected);
     }
 }

@@ -57,20 +57,23 @@ impl Warnings {
 }
 
 impl Warning {
-    /// The runs that have it: `concurrency 4, 16`, or with repeats `concurrency 4 (repeat 1), 16`. `None` if all runs
-    /// have it.
+    /// The runs that have it: `concurrency 4, 16`, or with repeats `concurrency 4 (repeat 1), 16 (all repeats)`.
+    /// `None` if all runs have it.
     fn subject(&self, sweep: &Sweep) -> Option<String> {
         let made = |point: &Point| point.runs.iter().filter(|run| run.figures.is_some()).count();
         if self.runs.len() >= sweep.points.iter().map(made).sum::<usize>() {
             return None;
         }
+        let count = |place: usize| self.runs.iter().filter(|run| run.0 == place).count();
+        let is_partial = |(place, point): (usize, &Point)| (1..made(point)).contains(&count(place));
+        let all = if sweep.points.iter().enumerate().any(is_partial) { " (all repeats)" } else { "" };
         let points = sweep.points.iter().enumerate().filter_map(|(place, point)| {
             let of_point = self.runs.iter().filter(|run| run.0 == place);
             let repeats: Vec<String> = of_point.map(|run| (run.1 + 1).to_string()).collect();
             let value = Axis::value(&point.schedule);
             match repeats.len() {
                 0 => None,
-                many if many >= made(point) => Some(value.to_string()),
+                many if many >= made(point) => Some(format!("{value}{all}")),
                 _ => Some(format!("{value} (repeat {})", repeats.join(", "))),
             }
         });
@@ -113,6 +116,6 @@ mod tests {
         warnings.add((0, 2), String::from("2 requests failed"), None);
         warnings.add((1, 0), String::from("2 requests failed"), None);
         let messages = warnings.messages(&repeated_sweep());
-        assert_eq!(messages[0].text, "concurrency 1 (repeat 1, 3), 4: 2 requests failed");
+        assert_eq!(messages[0].text, "concurrency 1 (repeat 1, 3), 4 (all repeats): 2 requests failed");
     }
 }

@@ -197,7 +197,7 @@ fn figures(account: &Accounts) -> Vec<Figure> {
             format!("events, {name}"),
             thousands(work.events as f64),
             String::new(),
-            "ops, kernels and copies",
+            "ops, kernels, memcpy/memset",
         ));
     }
     // A machine with many devices has them in the table.

@@ -2,10 +2,11 @@
 
 use ergometer_charts::{Block, Cell, Table};
 use ergometer_statistics::Distribution;
-use ergometer_trace::accounting::{Class, Row};
+use ergometer_trace::accounting::Row;
 use ergometer_units::Picos;
 use ergometer_units::format::{percent, thousands};
 
+use super::super::gaps::HEADS;
 use super::{Accounts, seconds, share, shown};
 
 /// The most rows of a table; the other `ergo trace` commands print all.
@@ -32,14 +33,6 @@ fn finished(mut table: Table, all: usize, command: &str) -> Option<Block> {
     (!table.rows.is_empty()).then_some(Block::Table(table))
 }
 
-fn class_name(class: Class) -> &'static str {
-    match class {
-        Class::Compute => "compute",
-        Class::Communication => "communication",
-        Class::Memcpy => "copies",
-    }
-}
-
 pub(super) fn devices(account: &Accounts) -> Option<Block> {
     let heads = [
         ("device", "device"),
@@ -54,7 +47,7 @@ pub(super) fn devices(account: &Accounts) -> Option<Block> {
         for class in &work.classes {
             table.rows.push(vec![
                 Cell::text(work.device.label(account.trace)),
-                Cell::text(class_name(class.class)),
+                Cell::text(class.class.label()),
                 count(class.events),
                 time(class.busy),
                 time(class.exposed),
@@ -141,8 +134,8 @@ pub(super) fn gaps(account: &Accounts) -> Option<Block> {
         ("device", "device"),
         ("start", "start_s"),
         ("duration", "duration_s"),
-        ("after", "before_kind"),
-        ("before", "after_kind"),
+        (HEADS[0], "before_kind"),
+        (HEADS[1], "after_kind"),
     ];
     let mut table = Table::new("gaps", "Longest gaps", &heads);
     let kind = |id| account.trace.text(account.trace.kind(id).name).to_owned();

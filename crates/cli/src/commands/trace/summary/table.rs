@@ -154,7 +154,7 @@ fn classes(work: &WorkSummary) -> Option<String> {
         .map(|class| {
             let [busy, exposed] = [class.busy, class.exposed].map(|time| time_ps(time.get() as f64));
             let count = counted(class.events, "event", "events");
-            format!("{}  {count}, busy {busy}, exposed {exposed}", class.class.name())
+            format!("{}  {count}, busy {busy}, exposed {exposed}", class.class.label())
         })
         .collect();
     (!lines.is_empty()).then(|| lines.join("\n  "))

@@ -109,7 +109,7 @@ fn a_missing_steady_state_has_a_reason() {
     };
     assert_eq!(reason(closed_loop(4), &two_at_a_time()), "at most 2 requests were in flight, and 4 are needed");
     assert!(reason(closed_loop(2), &two_at_a_time()[..9]).starts_with("only 8 requests completed"));
-    assert!(reason(open_loop(1.0), &two_at_a_time()[..2]).contains("shorter than the median E2E latency"));
+    assert!(reason(open_loop(1.0), &two_at_a_time()[..2]).contains("less time than the median E2E latency"));
     let failed = Sketch { failure: Some(FailureKind::Connect), ..Sketch::plain(0, 0.0, 1.0) };
     assert_eq!(reason(open_loop(1.0), &[failed]), "no request completed");
     let whole = load(&open_loop(1.0), &[failed]).summarise(&[], &Locality::ThisMachine, None).whole;

@@ -7,11 +7,12 @@
 use std::time::Duration;
 
 use ergometer_datasets::random::Random;
-use ergometer_runs::config::Arrivals;
+
+use super::Arrivals;
 
 /// Generates the times at which requests are due.
 #[derive(Debug, Clone)]
-pub(super) struct ArrivalTimes {
+pub struct ArrivalTimes {
     rate: f64,
     arrivals: Arrivals,
     ramp_s: f64,
@@ -26,21 +27,23 @@ pub(super) struct ArrivalTimes {
 const SEED_MASK: u64 = 0x6172_7269_7661_6c73;
 
 impl ArrivalTimes {
-    pub(super) fn new(rate: f64, arrivals: Arrivals, ramp_s: f64, seed: u64) -> Self {
+    /// The times of requests at this rate per second, after a ramp of this many seconds.
+    #[must_use]
+    pub fn new(rate: f64, arrivals: Arrivals, ramp_s: f64, seed: u64) -> Self {
         Self { rate, arrivals, ramp_s, random: Random::new(seed ^ SEED_MASK), expected: 0.0, skipped_s: 0.0 }
     }
 
     /// Skips requests that were sent in an earlier session: the next request is due at once, and the gaps after it stay
     /// the same.
-    pub(super) fn skip(&mut self, count: u64) {
+    pub fn skip(&mut self, count: u64) {
         for _ in 0..count {
-            self.next();
+            self.next_due();
         }
         self.skipped_s = self.time_for(self.expected);
     }
 
     /// When the next request is due. The first is due at once.
-    pub(super) fn next(&mut self) -> Duration {
+    pub fn next_due(&mut self) -> Duration {
         let at = self.time_for(self.expected) - self.skipped_s;
         self.expected += match self.arrivals {
             Arrivals::Constant => 1.0,
@@ -87,7 +90,7 @@ mod tests {
     use super::*;
 
     fn times(due: &mut ArrivalTimes, count: usize) -> Vec<f64> {
-        (0..count).map(|_| due.next().as_secs_f64()).collect()
+        (0..count).map(|_| due.next_due().as_secs_f64()).collect()
     }
 
     fn gaps(arrivals: Arrivals) -> (f64, f64) {
