@@ -1,4 +1,4 @@
-"""Writes the valid run of the target `run_folder`, and seeds for four targets, made of `fixtures/`.
+"""Writes the valid run of the target `run_folder`, and seeds for the targets except `xspace`, made of `fixtures/`.
 
     python3 fuzz/make_corpus.py run                  # the journal in fuzz/run
     python3 fuzz/make_corpus.py seeds FOLDER RUN...  # FOLDER/<target>/*; each RUN is a small run folder with a journal
@@ -104,7 +104,7 @@ def events():
     yield {"closed": "finished"}
 
 
-def readings():
+def readings(has_ring=True):
     def channel(device, signal, provenance, period_s, scope="device"):
         names = {"device": device, "scope": scope, "signal": signal, "provenance": provenance}
         return {**names, "update_period": period_s}
@@ -128,7 +128,7 @@ def readings():
     for step in range(31):
         watts = 90.0 + 200.0 * (8 < step < 25) + step % 3
         joules += watts * 0.04
-        values = [(1, 0, watts)]
+        values = [(1, 0, watts)] if has_ring else []
         if step % 3 == 0:
             values += [(0, 12 * MILLISECOND, round(joules, 3)), (5, 100 * MILLISECOND, 20.0 + step % 4)]
         if step % 8 == 0:
@@ -155,10 +155,30 @@ def write_run():
     manifest["config"]["prices"] = {"input_usd_per_million": 1.0, "output_usd_per_million": 2.0}
     manifest["config"]["max_queries"] = 10
     manifest["config_hash"] = "the target computes it"
+    manifest["system_info"].update(kernel_version="6", host_name="host")
     (folder / "run.json").write_text(json.dumps(manifest, indent=1) + "\n")
     (folder / "session-0.events.jsonl").write_text(lines(events()))
-    (folder / "session-0.readings.jsonl").write_text(lines(readings()))
+    # Fitting the ring to the counter takes ten times as long as all the rest.
+    (folder / "session-0.readings.jsonl").write_text(lines(readings(has_ring=False)))
     (folder / "after.jsonl").write_text(lines(after()))
+
+
+def answer_seeds():
+    """Recorded responses, without their headers."""
+    for path in sorted((FIXTURES / "streams").glob("*/*.http")):
+        head, _, body = path.read_bytes().partition(b"\r\n\r\n")
+        head = head.lower()
+        if b"transfer-encoding: chunked" in head:
+            content = b""
+            while body:
+                length, _, body = body.partition(b"\r\n")
+                content, body = content + body[: int(length or b"0", 16)], body[int(length or b"0", 16) + 2 :]
+            body = content
+        kind = 0 if b"event-stream" in head else 1 if b"application/json" in head else 3
+        yield f"{path.parent.name}_{path.stem}", bytes([kind, 7]) + body[:4000]
+    reply = {"model": "m", "message": {"role": "assistant", "content": "hi", "thinking": "hm"}, "done": False}
+    done = {**reply, "done": True, "done_reason": "stop", "eval_count": 2, "prompt_eval_count": 3, "eval_duration": 9}
+    yield "ollama", b"\4\5" + lines([reply, reply, done]).encode()
 
 
 def recording_seeds(runs):
@@ -224,10 +244,24 @@ def journal_seeds(runs):
                 yield f"{file}_{number}", choice + b"\2\0" + (run / "journal" / file).read_bytes()
 
 
+def uncompressed(run, name):
+    """A Parquet file of a run whose bytes a mutation reaches."""
+    from io import BytesIO
+
+    import pyarrow.parquet
+
+    file = BytesIO()
+    table = pyarrow.parquet.read_table(run / f"{name}.parquet")
+    pyarrow.parquet.write_table(table, file, compression="none", use_dictionary=["signal"], store_schema=False)
+    return file.getvalue()
+
+
 def run_folder_seeds(runs):
     own = {"m": "run.json", "e": "session-0.events.jsonl", "g": "session-0.readings.jsonl", "a": "after.jsonl"}
     for letter, name in own.items():
         yield f"valid_{letter}", b"\x1c\0\n@@" + letter.encode() + (HERE / "run" / name).read_bytes()
+    resumed = lines(events()).replace('"session":0', '"session":1').replace('"index":1,', '"index":21,')
+    yield "resumed", b"\x1d\1\n@@f" + resumed.encode() + b"\n@@h" + lines(readings(has_ring=False)).encode()
     for choice in range(29):
         yield f"choice_{choice}", bytes([choice, 7])
     sweep = json.loads((FIXTURES / "runs/h200_sweep/sweep.json").read_text())
@@ -237,16 +271,22 @@ def run_folder_seeds(runs):
     for choice in (0, 23, 25, 26):
         yield f"sweep_{choice}", bytes([choice, 0]) + b"\n@@w" + json.dumps(sweep).encode()
     for number, run in enumerate(runs):
+        journal = [(letter, file) for letter, file in RUN_FILES.items() if letter in "mega" and (run / file).exists()]
+        parts = [b"\n@@" + letter.encode() + (run / file).read_bytes() for letter, file in journal]
+        yield f"journal_{number}", b"\x1e\0" + b"".join(parts)
         for letter, file in RUN_FILES.items():
-            if (run / file).exists():
-                choice = 28 + number % 4 if letter in "mega" else 10 * number + ord(letter) % 8
+            if (run / file).exists() and letter not in "mega":
+                choice = 10 * number + ord(letter) % 8
                 yield f"{letter}_{number}", bytes([choice, 0]) + b"\n@@" + letter.encode() + (run / file).read_bytes()
+    for letter, name in [("r", "requests"), ("p", "telemetry")]:
+        yield f"plain_{name}", b"\x18\0\n@@" + letter.encode() + uncompressed(runs[0], name)
     for fixture in ["h200_graded", "mock_limits"]:
         yield fixture, b"\x19\0\n@@s" + (FIXTURES / "runs" / fixture / "summary.json").read_bytes()
 
 
 def write_seeds(folder, runs):
     targets = {
+        "answer": answer_seeds(),
         "recording": [(name, b"\1\1" + content) for name, content in recording_seeds(runs)],
         "dataset": dataset_seeds(),
         "journal": journal_seeds(runs),
