@@ -99,7 +99,7 @@ class Trial:
         return stage_of(runs[0]) if runs else "before run.json"
 
     def next_arguments(self):
-        """The command that continues: a resumption, or the same command again if there is no run."""
+        """The arguments to continue with: `--resume`, or the first arguments again if there is no run yet."""
         return ["profile", "--no-color", "--resume", self.run] if self.is_started() else self.arguments
 
     def attempt(self, injection=None, kill=None, interrupt=None):
