@@ -102,7 +102,7 @@ pub enum NoInterval {
     },
     /// There are too few values for this percentile.
     TooFewValues {
-        /// The number of values needed on each side.
+        /// The number of values needed in each run.
         needed: usize,
     },
     /// All items are equal, so resampling gives no variation.
@@ -127,7 +127,9 @@ impl fmt::Display for NoInterval {
                  consecutive queries)",
                 needed = MINIMUM_BLOCKS.saturating_mul(*block)
             ),
-            Self::TooFewValues { needed } => write!(formatter, "too few queries: needs at least {needed} on each side"),
+            Self::TooFewValues { needed } => {
+                write!(formatter, "too few completed queries: needs at least {needed} in each run")
+            }
             Self::NoVariation => formatter.write_str("all queries have the same value"),
             Self::NoBaseline => formatter.write_str("the baseline is not distinguishable from zero"),
             Self::Unusable => formatter.write_str("some values are not finite or not paired"),
