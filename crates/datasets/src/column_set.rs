@@ -21,7 +21,7 @@ impl ColumnSet {
             return Ok(false);
         }
         if self.names.len() == MOST {
-            let hint = Hint::text("put values with many different names into one column, as a JSON object");
+            let hint = Hint::text("store rarely used fields in one column, as a JSON object");
             return Err(Message::new(format!("there are more than {MOST} different columns")).with_hint(hint));
         }
         self.known.insert(name.to_owned());
@@ -55,7 +55,7 @@ mod tests {
             columns.add(names.iter()).unwrap();
         }
         let error = columns.insert("one more").unwrap_err().one_line(&CommandLine);
-        assert!(error.starts_with("there are more than 100000 different columns. hint: put values"), "{error}");
+        assert!(error.starts_with("there are more than 100000 different columns. hint: store rarely"), "{error}");
         assert_eq!(columns.into_names(), names);
     }
 }

@@ -115,6 +115,7 @@ pub(super) fn missing(column: &str, role: &str, there: &[String]) -> Message {
     if role == column {
         return Message::new(format!("no column `{column}`")).with_hint(choice_hint(role, there));
     }
+    let role = if role == "problem" { "prompt" } else { role };
     Message::new(format!("no column `{column}` for the {role}")).with_hint(columns_hint(there))
 }
 

@@ -92,7 +92,7 @@ pub enum DatasetError {
         path: PathBuf,
     },
     /// An index beyond the end.
-    #[error("the dataset has no query {index}: it has {size}")]
+    #[error("the dataset has no query {index}; number of queries: {size}")]
     Beyond {
         /// The requested index.
         index: u64,

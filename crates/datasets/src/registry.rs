@@ -86,8 +86,8 @@ const REGISTRY: &[DatasetInfo] = &[
     },
     DatasetInfo {
         id: "synthetic",
-        description: "an endless stream of prompts of random words; lengths are approximate, and records have the \
-                      model's token counts",
+        description: "an endless stream of prompts of random words; lengths are approximate, and the run records the \
+                      token counts that the model reports",
         parameters: SYNTHETIC,
     },
     DatasetInfo {

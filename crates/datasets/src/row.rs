@@ -15,7 +15,7 @@ pub(super) fn query_of(mut row: Row, index: u64, columns: &Columns) -> Result<Qu
     let name = &columns.problem.name;
     let problem = take(&mut row, name).ok_or_else(|| missing(name, "problem", &there))?;
     if problem.is_empty() {
-        return Err(format!("the problem (column `{name}`) is empty").into());
+        return Err(format!("the prompt (column `{name}`) is empty").into());
     }
     let mut optional = |column: Option<&Column>, role: &str| match column {
         None => Ok(String::new()),

@@ -27,11 +27,12 @@ const GRADERS: &[GraderInfo] = &[
     GraderInfo {
         id: "numeric",
         description: "the final number of the answer equals the reference answer",
-        parameter: Some("a tolerance: 0.01 (difference) or 1% (of the reference answer)"),
+        parameter: Some("a tolerance: 0.01 (absolute) or 1% (relative to the reference answer)"),
     },
     GraderInfo {
         id: "regex",
-        description: "the answer matches the pattern; if the pattern has a group, it equals the reference answer",
+        description: "the answer matches the pattern; if the pattern has a group, the text of the group equals the \
+                      reference answer",
         parameter: Some("the pattern (required)"),
     },
 ];

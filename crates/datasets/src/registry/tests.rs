@@ -232,7 +232,7 @@ fn files_of_another_format_are_errors() {
     }
     assert!(read("x.csv", b"problem,answer\n").unwrap_err().contains("has no queries"));
     assert!(read("x.json", b"[]").unwrap_err().contains("has no queries"));
-    assert!(read("x.csv", b"problem,answer\na,b\n,c\n").unwrap_err().contains("line 3: the problem"));
+    assert!(read("x.csv", b"problem,answer\na,b\n,c\n").unwrap_err().contains("line 3: the prompt"));
 }
 
 proptest! {

@@ -29,7 +29,7 @@ use crate::grade::Grader;
 /// Names and descriptions of the parameters.
 pub(super) const PARAMETERS: &[(&str, &str)] = &[
     ("path", "the file: JSON Lines or CSV, optionally compressed with gzip"),
-    ("time_unit", "ms or s, if the default unit of the recording is wrong"),
+    ("time_unit", "unit of the time stamps, ms or s [default: depends on the format]"),
     ("block_tokens", "tokens per block of hash_ids [default: 512]"),
     ("max_prompt_tokens", "maximum length of a prompt in tokens; longer prompts are shortened to it"),
     ("max_output_tokens", "upper limit for the tokens of each answer"),

@@ -134,7 +134,7 @@ fn time_of(row: &Row, wanted: Option<TimeUnit>) -> Result<Option<f64>, Message> 
                 " or ",
                 option("dataset-param").value("time_unit=ms")
             );
-            return Err(Message::new("`timestamp` may be in seconds or milliseconds").with_hint(hint));
+            return Err(Message::new("cannot tell whether `timestamp` is in seconds or milliseconds").with_hint(hint));
         }
     };
     Ok(Some(unit.seconds(number(value, TIME)?)))

@@ -58,16 +58,28 @@ pub(super) fn unpacked_name(path: &Path) -> PathBuf {
 /// The content of a file, decompressed if it is compressed.
 fn unpacked(path: &Path) -> io::Result<Box<dyn BufRead>> {
     let mut file = BufReader::with_capacity(1 << 16, File::open(path)?);
-    if file.fill_buf()?.starts_with(&[0x1f, 0x8b]) {
+    fill(&mut file)?;
+    if file.buffer().starts_with(&[0x1f, 0x8b]) {
         return Ok(Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(file))));
     }
     Ok(Box::new(file))
+}
+
+/// Fills the buffer, again if a signal interrupts it.
+fn fill(file: &mut impl BufRead) -> io::Result<()> {
+    loop {
+        match file.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            filled => return filled.map(|_| ()),
+        }
+    }
 }
 
 /// JSON Lines or CSV, by the first character.
 fn begins_as(path: &Path) -> Result<Format, DatasetError> {
     let read = |cause| DatasetError::Read { path: path.to_path_buf(), cause };
     let mut file = unpacked(path).map_err(read)?;
+    fill(&mut file).map_err(read)?;
     let is_json = trimmed(file.fill_buf().map_err(read)?).starts_with(b"{");
     Ok(if is_json { Format::Jsonl } else { Format::Delimited })
 }

@@ -20,6 +20,21 @@ pub(super) struct Grading {
     pub(super) shortest: f64,
     /// Cells far from all edges may be this many times longer.
     pub(super) coarse: f64,
+    /// The approximate maximum number of cells. All cells are longer if there would be more.
+    pub(super) most: f64,
+}
+
+impl Grading {
+    /// Whether the middle of an interval between two edges is far from both.
+    fn is_coarse(self, length: f64) -> bool {
+        self.coarse > 1.0 && length > 4.0 * NEAR
+    }
+
+    /// The approximate number of cells of an interval between two edges.
+    fn count(self, length: f64) -> f64 {
+        let near = if self.is_coarse(length) { 2.0 * NEAR } else { length };
+        (near + (length - near) / self.coarse) / self.longest
+    }
 }
 
 /// Times within this distance of an edge, in seconds, are near it. It is far longer than the memory of any sensor.
@@ -30,12 +45,12 @@ impl Cells {
     /// seconds. Edges closer together than `shortest` are merged, because no sensor can resolve them.
     #[cfg(test)]
     pub(super) fn new(start: f64, end: f64, edges: &[f64], longest: f64, shortest: f64) -> Self {
-        Self::graded(start, end, edges, Grading { longest, shortest, coarse: 1.0 })
+        Self::graded(start, end, edges, Grading { longest, shortest, coarse: 1.0, most: f64::INFINITY })
     }
 
     /// Like [`new`](Self::new), with cells up to `coarse` times longer far from all edges.
     pub(super) fn graded(start: f64, end: f64, edges: &[f64], grading: Grading) -> Self {
-        let Grading { longest, shortest, coarse } = grading;
+        let Grading { longest, shortest, coarse, most } = grading;
         let mut cuts = vec![start];
         let mut cluster: Vec<f64> = Vec::new();
         for &edge in edges.iter().filter(|&&edge| edge > start + shortest && edge < end - shortest) {
@@ -49,6 +64,10 @@ impl Cells {
             cuts.push(mean(&cluster));
         }
         cuts.push(end);
+        // Every gap in the readings adds edges with short cells around them: without a limit, a recording of a few
+        // kilobytes with many gaps would need gigabytes.
+        let count: f64 = cuts.windows(2).map(|pair| grading.count(pair[1] - pair[0])).sum();
+        let longest = longest * (count / most).max(1.0);
         let mut bounds = vec![start];
         let mut is_edge = Vec::new();
         let mut divide = |from: f64, to: f64, longest: f64, ends_at_edge: bool| {
@@ -64,7 +83,7 @@ impl Cells {
         };
         for pair in cuts.windows(2) {
             let (from, to) = (pair[0], pair[1]);
-            if coarse > 1.0 && to - from > 4.0 * NEAR {
+            if grading.is_coarse(to - from) {
                 divide(from, from + NEAR, longest, false);
                 divide(from + NEAR, to - NEAR, coarse * longest, false);
                 divide(to - NEAR, to, longest, true);
@@ -126,6 +145,18 @@ mod tests {
             (0..cells.len() - 1).filter(|&cell| cells.jumps_after(cell)).map(|cell| cells.end(cell)).collect();
         assert_eq!(jumps.len(), 2);
         assert!((jumps[0] - 0.30005).abs() < 1e-9 && (jumps[1] - 0.7).abs() < 1e-9);
+    }
+
+    #[test]
+    fn many_edges_do_not_make_more_cells_than_the_maximum() {
+        let edges: Vec<f64> = (1..1000).map(|edge| 9.0 * f64::from(edge)).collect();
+        for coarse in [1.0, 40.0] {
+            let grading = Grading { longest: 1e-3, shortest: 5e-5, coarse, most: 20_000.0 };
+            let cells = Cells::graded(0.0, 9000.0, &edges, grading);
+            assert!(cells.len() < 25_000, "{} cells", cells.len());
+            let jumps = (0..cells.len() - 1).filter(|&cell| cells.jumps_after(cell)).count();
+            assert_eq!(jumps, edges.len(), "every edge is kept");
+        }
     }
 
     #[test]

@@ -30,8 +30,8 @@ const BEYOND_HIGHEST: f64 = 2.0;
 /// Cells far from all edges may be this many times longer, because only their sum is needed.
 const COARSE: f64 = 5.0;
 
-/// The approximate maximum number of cells far from all edges. It bounds memory use if a recording has a gap of days or
-/// a wrong timestamp.
+/// The approximate maximum number of cells, besides a few for each observation. It bounds memory use if a recording has
+/// gaps of days or a wrong timestamp.
 const MOST_CELLS: f64 = 200_000.0;
 
 /// The fitted behaviour of a device's sensors.
@@ -98,7 +98,8 @@ impl Curve {
         let reach = 0.2_f64.max(2.0 * size.longest);
         // If no edge is known, all cells have the same length.
         let coarse = (if has_known_edges { COARSE } else { 1.0 }).max((span.1 - span.0) / (size.longest * MOST_CELLS));
-        let grading = Grading { longest: size.longest, shortest: size.shortest, coarse };
+        let most = MOST_CELLS + 4.0 * observations.count() as f64;
+        let grading = Grading { longest: size.longest, shortest: size.shortest, coarse, most };
         let cells = Cells::graded(span.0 - reach, span.1 + reach, edges, grading);
         let is_counted = observations.counter.is_some() && parameters.shape != Shape::BoxcarBoth;
         let samples = observations.power.clone();

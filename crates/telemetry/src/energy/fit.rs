@@ -9,7 +9,7 @@ use super::observations::{Observations, PowerKind, upper_median};
 /// The maximum number of samples to fit: two minutes of an H200's ring. More samples take longer and do not help.
 const MOST_SAMPLES: usize = 6000;
 
-/// The maximum number of cells; samples may be days apart.
+/// The approximate maximum number of cells, besides one for each sample; samples may be days apart.
 const MOST_CELLS: f64 = 20_000.0;
 
 /// The number of search rounds. On the recordings the parameters converge after about ten.
@@ -51,7 +51,8 @@ pub(super) fn fit(
     let part = observations.within(from, to);
     let search = |parameters: Parameters, free: FreeParameters| {
         let coarse = ((to - from) / (size.longest * MOST_CELLS)).max(1.0);
-        let grading = Grading { longest: size.longest, shortest: size.shortest, coarse };
+        let most = MOST_CELLS + part.count() as f64;
+        let grading = Grading { longest: size.longest, shortest: size.shortest, coarse, most };
         let cells = Cells::graded(from - 0.2, to + 0.2, edges, grading);
         let mut search = Search { model: Model::new(part.clone(), cells), parameters, free };
         search.run().map(|evidence| (evidence, search.parameters))

@@ -138,6 +138,12 @@ impl CounterSteps {
 }
 
 impl Observations {
+    /// The number of power samples and counter steps.
+    pub(super) fn count(&self) -> usize {
+        let power = self.power.as_ref().map_or(0, |power| power.stamps.len());
+        power + self.counter.as_ref().map_or(0, |counter| counter.at.len())
+    }
+
     /// The times of the first and the last observation.
     pub(super) fn span(&self) -> Option<(f64, f64)> {
         let power = self.power.iter().flat_map(|power| ends(&power.stamps));

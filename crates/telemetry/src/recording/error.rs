@@ -65,7 +65,7 @@ pub enum RecordingError {
         reason: String,
     },
     /// A reading refers to a channel that the header does not list.
-    #[error("line {line}: there is no channel {channel}, the header lists {channels}")]
+    #[error("line {line}: there is no channel {channel}; channels in the header: {channels}")]
     UnknownChannel {
         /// The line, from 1.
         line: u64,
@@ -116,7 +116,9 @@ impl Diagnostic for RecordingError {
             }
             Self::WrongVersion { .. } => hint!("use a newer ergo"),
             Self::Malformed { .. } => hint!("the file was edited or damaged; record again"),
-            Self::UnknownChannel { .. } => hint!("remove the lines that were added from another recording"),
+            Self::UnknownChannel { .. } => {
+                hint!("the file was edited, or joined from two recordings: remove the line, or record again")
+            }
             Self::NotFinite { .. } => hint!("delete this line: a recording has no line for a missing value"),
             Self::WrongCount { .. } => hint!("copy the file again: lines were lost or added"),
             Self::TooLarge { .. } => hint!("check that the file is a recording"),
@@ -151,12 +153,13 @@ pub enum Cut {
 impl fmt::Display for Truncation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cut = match self.cut {
-            Cut::NoEndLine => "has no end line",
-            Cut::MidLine => "ends in the middle of a line",
-            Cut::MidStream => "ends in the middle of its compressed stream",
+            Cut::NoEndLine => "was not closed: it ends",
+            Cut::MidLine => "ends in the middle of a line,",
+            Cut::MidStream => "ends in the middle of its compressed stream,",
         };
         let Self { whole_lines, whole_bytes, readings, .. } = self;
-        write!(f, "the recording {cut}, after {whole_lines} whole lines (byte {whole_bytes}) with {readings} readings")
+        let lines = if *whole_lines == 1 { "line" } else { "lines" };
+        write!(f, "the recording {cut} after {whole_lines} whole {lines} (byte {whole_bytes}) with {readings} readings")
     }
 }
 

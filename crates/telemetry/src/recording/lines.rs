@@ -40,9 +40,12 @@ impl<'a> Lines<'a> {
     /// Decompresses the source if it starts with the magic number of gzip.
     pub(super) fn new(source: impl Read + 'a, limits: Limits) -> Result<Self, RecordingError> {
         let mut source = BufReader::new(source);
-        let magic = match source.fill_buf() {
-            Ok(start) => start.starts_with(&[0x1f, 0x8b]),
-            Err(cause) => return Err(RecordingError::Io { action: "read", path: None, cause }),
+        let magic = loop {
+            match source.fill_buf() {
+                Ok(start) => break start.starts_with(&[0x1f, 0x8b]),
+                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+                Err(cause) => return Err(RecordingError::Io { action: "read", path: None, cause }),
+            }
         };
         let source: Box<dyn Read + 'a> = if magic { Box::new(MultiGzDecoder::new(source)) } else { Box::new(source) };
         let source = BufReader::with_capacity(1 << 16, source);

@@ -167,7 +167,8 @@ impl Sampler {
             let progress = lock(&self.shared.progress);
             for (info, _) in self.shared.sensors.iter().zip(&progress.running).filter(|&(_, &running)| running) {
                 let (id, patience) = (&info.id, self.patience.as_secs_f64());
-                let message = format!("{id} did not respond within {patience} s at the end and was abandoned");
+                let message =
+                    format!("when the measurement ended, {id} did not respond within {patience} s and was abandoned");
                 batch.event(self.shared.clock.now(), EventKind::DeviceLost, message);
             }
         }

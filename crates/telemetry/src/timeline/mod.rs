@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use ergometer_units::{Timestamp, Window};
 
-use crate::{Batch, Channel, DeviceId, Event, EventKind, Scope, SensorInfo, Signal};
+use crate::{Batch, Channel, DeviceId, Event, EventKind, Provenance, Scope, SensorInfo, Signal};
 
 pub use column::{Column, Point, Readings};
 pub use stats::Stats;
@@ -214,6 +214,18 @@ impl Timeline {
         Window::new(Timestamp::from_nanos_since_epoch(*first), Timestamp::from_nanos_since_epoch(*last)).ok()
     }
 
+    /// When sampling started: the first reading of energy or power that got its time when it was read. A driver's
+    /// buffer also has samples from seconds before that (`power_ring`, utilization). Without such a reading, the start
+    /// of [`span`](Self::span).
+    #[must_use]
+    pub fn sampling_start(&self) -> Option<Timestamp> {
+        let is_read =
+            |track: &&Track| track.channel.provenance != Provenance::Gauge && track.channel.signal != Signal::PowerRing;
+        let firsts = self.tracks.iter().filter(is_read).filter_map(|track| track.column.readings().at_ns.first());
+        let first = firsts.min().map(|&first| Timestamp::from_nanos_since_epoch(first));
+        first.or_else(|| self.span().map(Window::start))
+    }
+
     /// The readings of a window, for each channel with the reading before and the reading after it, and all events.
     #[must_use]
     pub fn around(&self, window: Window) -> Self {
@@ -296,6 +308,25 @@ mod tests {
         assert_eq!(timeline.span(), Some(window(1000, 3000)));
         assert_eq!((timeline.len(), timeline.channels().len(), timeline.sensors().len()), (2, 4, 2));
         assert_eq!(timeline.channels_of(second).map(|(id, _)| id.index()).collect::<Vec<_>>(), [2, 3]);
+    }
+
+    #[test]
+    fn samples_that_a_driver_held_are_from_before_the_start() {
+        let mut timeline = Timeline::default();
+        assert_eq!(timeline.sampling_start(), None);
+        let with = |signal, provenance| Channel { provenance, ..gauge(signal) };
+        let ring = [with(Signal::PowerRing, Provenance::SampledPower), gauge(Signal::Utilization)];
+        let ring = timeline.add_sensor(&sensor("ring"), &ring);
+        let mut batch = Batch::default();
+        batch.push(0, time(2000), 100.0);
+        batch.push(1, time(1000), 50.0);
+        timeline.append(ring, &batch);
+        assert_eq!(timeline.sampling_start(), Some(time(1000)), "no channel has a reading with the time of its read");
+        let counter = timeline.add_sensor(&sensor("counter"), &[with(Signal::Energy, Provenance::Counter)]);
+        batch.clear();
+        batch.push(0, time(5000), 7.0);
+        timeline.append(counter, &batch);
+        assert_eq!(timeline.sampling_start(), Some(time(5000)));
     }
 
     #[test]
