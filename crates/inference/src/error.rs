@@ -165,7 +165,7 @@ pub enum GenerateError {
     #[error("the prompt is empty")]
     EmptyPrompt,
     /// A token of the prompt has no embedding.
-    #[error("token {token} of the prompt is outside the model's vocabulary of {vocabulary}")]
+    #[error("the prompt has the token id {token}, but the model's vocabulary has {vocabulary} tokens")]
     UnknownToken {
         /// The token.
         token: u32,

@@ -23,7 +23,7 @@ const MARGIN: Seconds = Seconds::new(15.0);
 /// The energy of past periods.
 #[derive(Debug)]
 pub(crate) struct Archive {
-    /// When the session started; `None` for a recording.
+    /// When the session started; `None` for a recording, which starts when sampling started.
     since: Option<Timestamp>,
     /// How long readings are kept.
     keep: Seconds,

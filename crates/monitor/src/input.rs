@@ -24,12 +24,13 @@ impl Input {
         Self { sensors, host, source: Source::Machine }
     }
 
-    /// A recording, played from now on. Its processes are unknown, and it cannot be recorded.
+    /// A recording, played from now on, from the time at which sampling started. Its processes are unknown, and it
+    /// cannot be recorded.
     pub fn recording(timeline: &Timeline, pace: Pace) -> Result<Self, InvalidSpeed> {
         let sensors = Replay { pace, times: Times::FromNow }.sensors(timeline)?;
         let host = timeline.device_name(DeviceId::host()).unwrap_or("a recording").to_owned();
-        let seconds = timeline.span().map_or(0.0, |span| span.length().get().max(0.0));
-        let length = Duration::from_secs_f64(seconds);
+        let length = timeline.sampling_start().zip(timeline.span()).map(|(start, span)| (span.end() - start).get());
+        let length = Duration::from_secs_f64(length.unwrap_or(0.0).max(0.0));
         Ok(Self { sensors, host, source: Source::Recording(Playback { pace, length }) })
     }
 

@@ -20,7 +20,7 @@ pub(crate) enum Source {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Playback {
     pub(crate) pace: Pace,
-    /// The length of the recording.
+    /// The length of the recording, from the time at which sampling started.
     pub(crate) length: Duration,
 }
 

@@ -34,7 +34,7 @@ pub struct DeviceTotal {
 }
 
 impl TotalEnergy {
-    /// The energy of a whole timeline; `None` without readings of power or energy.
+    /// The energy of a timeline since sampling started; `None` without readings of power or energy.
     #[must_use]
     pub fn from_timeline(timeline: &Timeline) -> Option<Self> {
         total(timeline, None, None)
@@ -135,8 +135,9 @@ fn covered(timeline: &Timeline, window: Window) -> BTreeMap<(DeviceId, Scope), W
     spans(timeline, None).into_iter().filter_map(|(key, own)| Some((key, inside(own)?))).collect()
 }
 
-/// The common time of all devices.
+/// The common time of all devices since `since`, or since sampling started.
 pub(crate) fn window(timeline: &Timeline, since: Option<Timestamp>) -> Option<Window> {
+    let since = since.or_else(|| timeline.sampling_start());
     let nanos = |window: &Window| (window.start().nanos_since_epoch(), window.end().nanos_since_epoch());
     common_window(&spans(timeline, since).values().map(nanos).collect::<Vec<Span>>())
 }
@@ -150,9 +151,10 @@ pub(crate) fn total(timeline: &Timeline, since: Option<Timestamp>, left: Option<
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::time::Duration;
 
-    use ergometer_telemetry::{Batch, Channel, SensorInfo, Signal};
+    use ergometer_telemetry::{Batch, Channel, SensorInfo, Signal, recording};
 
     use super::*;
 
@@ -205,6 +207,18 @@ mod tests {
     fn a_very_short_time_has_totals() {
         let total = total(&timeline(&[(0, 4), (6, 10)]), None, None).unwrap();
         assert!(total.devices.iter().all(|it| it.energy.estimate.is_ok()), "{total:?}");
+    }
+
+    /// The recording has power samples from 2.4 s before its start, and utilization from 14 s before.
+    #[test]
+    fn a_recording_starts_when_sampling_started() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/telemetry/h200_stream_b.jsonl.gz");
+        let total = TotalEnergy::from_timeline(&recording::read_file(path).unwrap()).unwrap();
+        let seconds = total.window.length().get();
+        assert!((98.9..99.3).contains(&seconds), "{seconds} s");
+        // The energy counter advanced by 37,208.7 J in 99.2 s.
+        let joules = total.counted().unwrap().joules.get();
+        assert!((joules / 37_208.7 - 1.0).abs() < 0.005, "{joules} J");
     }
 
     /// The sample buffer of a driver has two seconds of samples from before the start.

@@ -176,7 +176,8 @@ impl CounterTotals {
         if self.state == State::Works {
             self.state = State::Stuck;
             let message = format!(
-                "the energy counter of {} ({}) does not move although {reason}; its energy is absent until it moves",
+                "the energy counter of {} ({}) does not change although {reason}; its energy is absent until it \
+                 changes",
                 self.identity.label, self.identity.device
             );
             batch.event(at, EventKind::CounterStuck, message);

@@ -64,8 +64,7 @@ pub fn probe(options: &Options) -> Probe {
     let mut probe = Probe::default();
     match Host::new(options) {
         Ok(host) => {
-            let signals: Vec<String> = host.channels.iter().map(|channel| channel.signal.to_string()).collect();
-            probe.find("Host (host:0)", "system", Status::Works(format!("{}, every 200 ms", signals.join(", "))));
+            probe.find("Host (host:0)", "system", Status::Works(describe(&host.channels)));
             probe.sensors.push(Box::new(host));
         }
         Err(why) => probe.find("Host (host:0)", "system", Status::Absent { why, fix: None }),
@@ -179,6 +178,17 @@ impl Sensor for Host {
     }
 }
 
+/// The signals, and how often they are read: the clocks less often than the others, see [`FREQUENCY_PAUSE`].
+fn describe(channels: &[Channel]) -> String {
+    let (clocks, others): (Vec<Signal>, Vec<Signal>) =
+        channels.iter().map(|channel| channel.signal).partition(|&signal| signal == Signal::ClockCore);
+    let names = |signals: &[Signal]| signals.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let others = (!others.is_empty()).then(|| format!("{} every {} ms", names(&others), INTERVAL.as_millis()));
+    let clocks =
+        (!clocks.is_empty()).then(|| format!("{} less often, because reading it takes longer", names(&clocks)));
+    others.into_iter().chain(clocks).collect::<Vec<_>>().join("; ")
+}
+
 fn channel(signal: Signal) -> Channel {
     Channel {
         device: DeviceId::host(),
@@ -212,6 +222,16 @@ mod tests {
     fn values(host: &Host, batch: &Batch, signal: Signal) -> Vec<f64> {
         let place = host.channel_index(signal);
         batch.readings.iter().filter(|reading| Some(reading.channel) == place).map(|reading| reading.value).collect()
+    }
+
+    #[test]
+    fn the_finding_says_how_often_the_signals_are_read() {
+        let found = |signals: &[Signal]| describe(&signals.iter().map(|&signal| channel(signal)).collect::<Vec<_>>());
+        assert_eq!(found(&[Signal::Utilization, Signal::MemoryUsed]), "utilization, memory_used every 200 ms");
+        assert_eq!(
+            found(&[Signal::Utilization, Signal::ClockCore, Signal::MemoryUsed]),
+            "utilization, memory_used every 200 ms; clock_core less often, because reading it takes longer"
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Replays a recorded timeline: one sensor for each recorded sensor.
 //!
 //! All sensors start together, when the first of them is sampled. The time between readings never changes, so energy
-//! and power are the same at any pace. A sensor ends when all its readings were replayed.
+//! and power are the same at any pace. Samples that a driver held from before the start of the recording are replayed
+//! at once, with times before the start. A sensor ends when all its readings were replayed.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -111,14 +112,14 @@ impl ReplaySensor {
     fn position(&self, clock: &Clock) -> (i64, i64) {
         let now = clock.now();
         let started = *self.started.get_or_init(|| now);
-        let Some(span) = self.recording.span() else { return (i64::MAX, 0) };
+        let Some(start) = self.recording.sampling_start() else { return (i64::MAX, 0) };
         let due_ns = match self.replay.pace {
             Pace::AtOnce => i64::MAX,
-            Pace::Speed(speed) => (span.start() + Seconds::new((now - started).get() * speed)).nanos_since_epoch(),
+            Pace::Speed(speed) => (start + Seconds::new((now - started).get() * speed)).nanos_since_epoch(),
         };
         let shift_ns = match self.replay.times {
             Times::AsRecorded => 0,
-            Times::FromNow => started.nanos_since_epoch().saturating_sub(span.start().nanos_since_epoch()),
+            Times::FromNow => started.nanos_since_epoch().saturating_sub(start.nanos_since_epoch()),
         };
         (due_ns, shift_ns)
     }

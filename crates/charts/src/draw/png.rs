@@ -36,7 +36,7 @@ impl Diagnostic for PictureError {
     fn hint(&self) -> Option<Hint> {
         Some(match self {
             Self::Size { .. } => {
-                hint!("set ", option("scale"), " between 0.1 and 4, or use ", option("format").value("svg"))
+                hint!("lower ", option("scale"), ", or use ", option("format").value("svg"))
             }
             Self::Svg(_) | Self::Encode(_) => hint!("use ", option("format").value("svg")),
         })

@@ -20,6 +20,8 @@ use ergometer_units::text::{fitted, visible};
 const FIGURES: u16 = 32;
 /// The width of the labels of the scale.
 const LABELS: u16 = 7;
+/// The width of the label of the time axis: `busy, last 2 min`.
+const AXIS: u16 = 16;
 
 /// One line of figures.
 struct Figure {
@@ -93,13 +95,13 @@ fn draw_graph(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>, view: &DeviceV
         buffer.set_string(area.x, middle, label(top / 2.0), scene.style(Tone::Faint));
     }
     buffer.set_string(area.x, graph.bottom() - 1, label(0.0), scene.style(Tone::Faint));
-    let what = if matches!(view.graph, Graph::Busy(_)) { "busy, " } else { "" };
-    let axis = format!("{what}{} ago", short_time(scene.picture.span));
+    let span = short_time(scene.picture.span);
+    let axis = if matches!(view.graph, Graph::Busy(_)) { format!("busy, last {span}") } else { format!("{span} ago") };
     let peak = history.peak.map(|peak| format!("peak {} {unit}   ", short_number(peak))).unwrap_or_default();
     let right = format!("{peak}now");
     buffer.set_stringn(graph.x, graph.bottom(), axis, usize::from(graph.width), scene.style(Tone::Faint));
     let right_width = u16::try_from(right.chars().count()).unwrap_or(u16::MAX);
-    if graph.width > right_width + 14 {
+    if graph.width > right_width + AXIS {
         buffer.set_string(graph.right() - right_width, graph.bottom(), right, scene.style(Tone::Faint));
     }
 }

@@ -18,8 +18,8 @@ use ergometer_units::text::visible;
 /// The width that a command needs.
 const COMMAND_ROOM: usize = 18;
 
-/// The label of energy that no listed process has.
-const REST: &str = "idle, ended and unlisted";
+/// The label of energy that no listed process has: of the idle CPU, and of processes that ended or are not listed.
+const REST: &str = "idle CPU, other processes";
 
 /// One column. If there is too little room, columns of the highest rank are left out first; rank 0 stays.
 struct Column {

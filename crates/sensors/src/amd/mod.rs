@@ -155,8 +155,9 @@ fn probe_energy(card: &Card, (device, scope): (DeviceId, Scope), watch: Duration
     };
     let mut activity = CardActivity::open(card);
     if let Some(reason) = find_stuck_reason(&mut counter, &mut activity, watch) {
-        let why =
-            format!("the counter does not move although {reason}; power is used instead (a reboot usually repairs it)");
+        let why = format!(
+            "the counter does not change although {reason}; power is used instead (a reboot usually repairs it)"
+        );
         return probe.find(label, ENERGY, Status::Limited { why, fix: Some("sudo reboot".to_owned()) });
     }
     let text = format!("counts of {:.3} µJ, read every 50 ms from {}", counter.unit.get() * 1e6, counter.origin);

@@ -246,7 +246,10 @@ impl Meter {
                 self.device,
                 STUCK_AFTER.get()
             );
-            let hint = hint!("measure longer, or connect a display: without one, some Macs update every half hour");
+            let hint = hint!(
+                "measure longer, or connect a display: without a display, some Macs update this counter only every \
+                 half hour"
+            );
             let message = Message::new(text).with_hint(hint);
             batch.event(at, EventKind::CounterStuck, message);
         }

@@ -104,8 +104,8 @@ impl Command {
             return Ok(());
         }
         let end = match killed {
-            Err(Errno::PERM) => "could not be killed at the end because it runs as another user",
-            _ => "was killed at the end",
+            Err(Errno::PERM) => "could not be killed when the measurement ended, because it runs as another user",
+            _ => "was killed when the measurement ended",
         };
         let text = format!("the command gave no value within {:.1} s and {end}", elapsed.as_secs_f64());
         Err(SourceError::Failed(with_hint(text, "find out why it hangs, or set a shorter timeout= to start it again")))

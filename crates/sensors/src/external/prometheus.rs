@@ -78,7 +78,7 @@ impl Finder {
         if !text.is_empty() && !text.ends_with('\n') {
             return Err(with_hint(
                 "the file does not end with a line break",
-                "write the file under another name and rename it",
+                "the program that writes the file must write a temporary file, then rename it to this name",
             ));
         }
         let mut samples = Vec::new();
@@ -118,7 +118,8 @@ impl Finder {
                 with_hint(format!("{} samples match", fitting.len()), hint)
             }
             (true, Some(metric)) => {
-                let why = format!("there is no metric {} with these labels", metric.name);
+                let labels = if metric.labels.is_empty() { "" } else { " with these labels" };
+                let why = format!("there is no metric {}{labels}", metric.name);
                 with_hint(why, format!("choose one of {}", list(&mut all.iter())))
             }
             (true, None) => with_hint(
@@ -284,7 +285,9 @@ mod tests {
         let two = "a_watts{n=\"1\"} 5\na_watts{n=\"2\"} 6\n";
         let expected = "2 samples match. hint: set metric='…' to one of a_watts{n=\"1\"}, a_watts{n=\"2\"}";
         assert_eq!(error(None, two), expected);
-        assert!(error(Some("b_watts"), two).contains("there is no metric b_watts"));
+        assert!(error(Some("b_watts"), two).starts_with("there is no metric b_watts. hint: choose one of a_watts"));
+        let labelled = error(Some("a_watts{n=\"3\"}"), two);
+        assert!(labelled.starts_with("there is no metric a_watts with these labels. hint: "), "{labelled}");
         assert!(error(None, "up 1\n").contains("to one of up"));
         assert!(error(None, "a_watts NaN\n").contains("not a valid value"));
         assert!(error(None, "a_watts -1\n").contains("not a valid value"));

@@ -173,7 +173,7 @@ impl Search<'_> {
                 // A rail need not draw power.
                 let watch = if device.kind == DeviceKind::Cpu { self.options.watch } else { Duration::ZERO };
                 match is_stuck(&mut *file, watch) {
-                    Ok(true) => "the counter does not move although a CPU is busy".to_owned(),
+                    Ok(true) => "the counter does not change although a CPU is busy".to_owned(),
                     Ok(false) => {
                         let identity = Identity { label: found.label.clone(), device };
                         let opened = self.channels_of(device, found);

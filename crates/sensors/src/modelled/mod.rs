@@ -201,8 +201,8 @@ mod tests {
         let Status::Limited { why, .. } = finding.status else { panic!("{finding:?}") };
         assert_eq!(
             why,
-            "not measured, but modelled as 70.0 W + 210.0 W x utilization, the power of 128 of the 128 threads of a \
-             socket like EPYC 7763 (TDP 280 W; idle power is assumed to be 25 % of it)"
+            "not measured, but modelled as 70.0 W + 210.0 W x utilization, based on EPYC 7763 (TDP 280 W for \
+             128 threads); idle power is assumed to be 25 % of TDP"
         );
     }
 

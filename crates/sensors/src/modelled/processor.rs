@@ -195,13 +195,15 @@ impl fmt::Display for PowerModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (idle_w, tdp_w) = (self.idle().get(), self.tdp().get());
         let Family { reference, tdp_w: socket_w, threads, class, .. } = self.family;
-        write!(f, "{idle_w:.1} W + {:.1} W x utilization, the power of ", tdp_w - idle_w)?;
+        write!(f, "{idle_w:.1} W + {:.1} W x utilization, ", tdp_w - idle_w)?;
+        write!(f, "based on {reference} (TDP {socket_w:.0} W for {threads} threads)")?;
         match self.visible_threads {
-            Some(visible) => write!(f, "{visible} of the {threads} threads of a socket like {reference}")?,
-            None => write!(f, "a whole socket like {reference}")?,
+            Some(visible) if visible == *threads => {}
+            Some(1) => write!(f, ", scaled to 1 thread")?,
+            Some(visible) => write!(f, ", scaled to {visible} threads")?,
+            None => write!(f, ", one socket")?,
         }
-        let idle_percent = class.idle_share() * 100.0;
-        write!(f, " (TDP {socket_w:.0} W; idle power is assumed to be {idle_percent:.0} % of it)")
+        write!(f, "; idle power is assumed to be {:.0} % of TDP", class.idle_share() * 100.0)
     }
 }
 
@@ -282,10 +284,14 @@ mod tests {
         assert_eq!(share.tdp(), Watts::new(17.5));
         assert_eq!(share.power(0.0), share.idle());
         assert_eq!(share.power(1.0), share.tdp());
+        assert!(
+            share.to_string().ends_with(", scaled to 8 threads; idle power is assumed to be 25 % of TDP"),
+            "{share}"
+        );
         assert_eq!(model("AMD EPYC 7763 64-Core Processor", 256).tdp(), Watts::new(560.0), "two sockets");
         let whole = PowerModel::for_system(&SystemInfo::default());
         assert_eq!((whole.brand(), whole.tdp()), ("unnamed CPU", Watts::new(65.0)));
-        assert!(whole.to_string().contains("a whole socket like an unknown desktop"), "{whole}");
+        assert!(whole.to_string().contains("based on an unknown desktop processor, by default (TDP 65 W"), "{whole}");
     }
 
     #[test]

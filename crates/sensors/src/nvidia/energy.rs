@@ -171,11 +171,12 @@ impl EnergySensor {
         if let Some(work) = self.busy_sign().map_err(|_| lost(device))? {
             last.reported_stuck = true;
             let text = format!(
-                "the energy counter of {device} is stuck: it did not move for {:.1} s while the GPU {work}; its energy \
-                 in this time is unknown, not zero",
+                "the energy counter of {device} is stuck: it did not change for {:.1} s while the GPU {work}; what it \
+                 should have counted in this time is unknown, not zero",
                 unchanged.as_secs_f64()
             );
-            let message = Message::new(text).with_hint(hint!("use the power samples, or reload the driver"));
+            let hint = hint!("reload the driver; until then energy comes from power readings, if the GPU has them");
+            let message = Message::new(text).with_hint(hint);
             batch.event(clock.at(end), EventKind::CounterStuck, message);
         }
         Ok(())

@@ -112,7 +112,10 @@ impl ProcFiles {
             }
         }
         if hidden > 0 {
-            let message = Message::new(format!("{hidden} processes of other users are hidden (hidepid)"));
+            let message = Message::new(match hidden {
+                1 => String::from("1 process of another user is hidden (hidepid)"),
+                count => format!("{count} processes of other users are hidden (hidepid)"),
+            });
             let hint = hint!("run as root, or as a member of the group in the `gid=` option of the /proc mount");
             listing.notes.push(message.with_hint(hint));
         }
@@ -248,6 +251,9 @@ mod tests {
         assert_eq!(*find(&listing, 42), ListedProcess { id: 42, user: Some(tree.user()), ..ListedProcess::default() });
         assert_eq!(find(&listing, 1).name.as_deref(), Some("init"));
         assert!(matches!(&listing.notes[..], [note] if note.text.starts_with("2 processes of other users are hidden")));
+        tree.end(43);
+        let listing = ProcFiles::with_reader(&tree.options(), deny).list();
+        assert!(matches!(&listing.notes[..], [note] if note.text.starts_with("1 process of another user is hidden")));
     }
 
     #[test]

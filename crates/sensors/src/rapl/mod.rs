@@ -125,7 +125,8 @@ fn live_sensors(opened: Vec<OpenZone>, options: &Options) -> Probe {
                 continue;
             }
             Verdict::Stuck => format!(
-                "the counter{} does not move although a CPU is busy (in a virtual machine, it may not be connected)",
+                "the counter{} does not change although a CPU is busy; a virtual machine may not pass the real counter \
+                 through",
                 zone.counts.suffix()
             ),
             Verdict::MirrorOf(label) => format!("the counter is a copy of {label} and is not counted twice"),

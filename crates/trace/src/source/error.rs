@@ -81,13 +81,11 @@ impl Diagnostic for SourceError {
                 Some(hint!("copy the file again, or pass ", flag("lenient"), " to read the part that was unpacked"))
             }
             Self::Damaged { .. } => Some(hint!("copy the file again: no part of it could be unpacked")),
-            Self::TooLarge { .. } => {
-                Some(hint!("check that this is a trace; uncompress it first: the limit does not apply to plain files"))
-            }
+            Self::TooLarge { .. } => Some(hint!("check that this is a trace, or record a shorter one")),
             Self::WindowTooLarge { .. } => {
                 Some(hint!("uncompress it first, or compress it with a smaller window (for zstd, without `--long`)"))
             }
-            Self::NoMemory { .. } => Some(hint!("uncompress it first: plain files are mapped, not copied to memory")),
+            Self::NoMemory { .. } => Some(hint!("free memory, or record a shorter trace")),
             Self::NoTrace { .. } => Some(hint!(
                 "pass the profiler's log folder or a trace file; a folder is searched ",
                 super::find::DEPTH.to_string(),

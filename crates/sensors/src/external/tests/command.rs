@@ -213,7 +213,7 @@ fn the_last_sample_does_not_wait_for_a_command_that_hangs() {
     assert_eq!((values(&batch), kinds(&batch)), (vec![], vec![EventKind::ReadFailed]));
     let message = &batch.events[0].message;
     assert!(message.starts_with("command:x: the command gave no value within "), "{message}");
-    assert!(message.contains(" s and was killed at the end"), "{message}");
+    assert!(message.contains(" s and was killed when the measurement ended"), "{message}");
 }
 
 #[test]
@@ -245,6 +245,9 @@ fn a_slow_command_does_not_delay_the_sampler() {
     }
     let timeline = sampler.stop();
     let messages: Vec<&str> = timeline.events().iter().map(|event| event.message.as_str()).collect();
-    assert!(messages.iter().all(|message| message.contains("was killed at the end")), "not abandoned: {messages:?}");
+    assert!(
+        messages.iter().all(|message| message.contains("was killed when the measurement ended")),
+        "not abandoned: {messages:?}"
+    );
     assert!(timeline.len() >= 2, "the fast one was read at the start and at the end");
 }
