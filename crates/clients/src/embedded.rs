@@ -40,7 +40,7 @@ pub(super) struct Embedded {
 impl Embedded {
     pub(super) fn new(spec: &ClientSpec) -> Result<Self, ClientError> {
         if spec.base_url.is_some() || !spec.headers.is_empty() || spec.network.api_key_env.is_some() {
-            let text = "the client embedded runs in this process and uses no address, headers or API key";
+            let text = "the client `embedded` runs in this process and uses no address, headers or API key";
             let hint = hint!(
                 "leave out ",
                 option("base-url"),
@@ -160,6 +160,7 @@ impl Client for Embedded {
         transcript.usage = Some(Usage {
             input: generated.input_tokens as u64,
             output: generated.output_tokens as u64,
+            cached: None,
             source: TokenSource::Model,
         });
         transcript.processor_time = processor_time;
@@ -246,7 +247,7 @@ fn sampling(common: &RequestOptions, max_tokens: Option<u64>, index: u64) -> Res
                     " and ",
                     option("system-prompt")
                 );
-                let text = format!("the client embedded has no request parameter `{name}`");
+                let text = format!("the client `embedded` has no request parameter `{name}`");
                 return Err(ClientError::Parameter(Message::new(text).with_hint(hint)));
             }
         }

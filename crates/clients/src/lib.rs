@@ -20,7 +20,7 @@
 //!
 //! let common = RequestOptions { max_tokens: Some(8), ..RequestOptions::default() };
 //! let request =
-//!     Request { number: None, index: 0, earlier: &[], problem: "2+2?", output_tokens: None, common: &common };
+//!     Request { id: None, index: 0, earlier: &[], problem: "2+2?", output_tokens: None, common: &common };
 //! let mut transcript = Transcript::default();
 //! client.stream(&request, &Clock::start(), &mut transcript).await?;
 //! assert!(transcript.sent < transcript.first_token());
@@ -161,9 +161,9 @@ pub struct EarlierTurn {
 /// One request.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// The request's number in the run; `None` for a request outside the run. It is sent as the request id, so that
-    /// server logs can be joined with the run.
-    pub number: Option<u64>,
+    /// The request id, sent in the header `x-request-id`, so that server logs can be joined with the run; `None` for a
+    /// request outside the run.
+    pub id: Option<&'a str>,
     /// The query's index in the dataset. Seed and index together decide random choices, so the order of requests does
     /// not matter.
     pub index: u64,

@@ -10,6 +10,7 @@ use ergometer_telemetry::Clock;
 use ergometer_units::Timestamp;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::response::Parts;
+use serde::{Deserialize as _, Deserializer};
 use serde_json::{Value, json};
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -54,8 +55,8 @@ pub(super) struct Ready<'a> {
     pub(super) connection: &'a Connection,
     pub(super) target: &'a Target,
     pub(super) body: Vec<u8>,
-    /// Its number in the run.
-    pub(super) number: Option<u64>,
+    /// The request id.
+    pub(super) id: Option<&'a str>,
     pub(super) clock: &'a Clock,
 }
 
@@ -76,12 +77,14 @@ impl Ready<'_> {
         reader: impl FnOnce(Option<&str>) -> R,
         transcript: &mut Transcript,
     ) -> Result<(), RequestError> {
-        let Self { connection, target, body, number, clock } = self;
+        let Self { connection, target, body, id, clock } = self;
         let sent = Instant::now();
         transcript.sent = Some(clock.at(sent.into()));
         let timer = pin!(sleep_until(sent + Timeouts::duration(connection.timeouts().first_token_s)));
         let mut deadline = Deadline { at: timer.deadline(), timer, timeouts: connection.timeouts() };
-        let post = connection.post(target, body, number, &mut transcript.connection_use);
+        let header = id.and_then(|id| connection.request_id(id));
+        transcript.request_id = id.filter(|_| header.is_some()).map(str::to_owned);
+        let post = connection.post(target, body, header, &mut transcript.connection_use);
         let posted = deadline.wait_for(post).await;
         // Waiting for a free connection is time in our own queue, before the request is sent.
         if let Some(waited) = transcript.connection_use.and_then(|line| line.waited) {
@@ -221,6 +224,11 @@ impl Deadline<'_> {
             Progress::Done => DRAIN,
         }
     }
+}
+
+/// Deserializes a count that an answer need not have; `None` if it is not a whole number.
+pub(super) fn whole_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    Ok(Value::deserialize(deserializer)?.as_u64())
 }
 
 /// The start of bytes that could not be parsed, for an error.

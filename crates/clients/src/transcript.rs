@@ -13,6 +13,8 @@ const MOST_TOKENS: u64 = 1 << 40;
 /// The answer to one request.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Transcript {
+    /// The request id that the client sent; `None` if it sent none, or the user's own.
+    pub request_id: Option<String>,
     /// When the request was ready and handed to the network; `None` if the client does not record it.
     pub sent: Option<Timestamp>,
     /// The connection that the request used, if the client has connections.
@@ -114,6 +116,9 @@ pub struct Usage {
     pub input: u64,
     /// Tokens of the answer, reasoning included.
     pub output: u64,
+    /// Tokens of the prompt that the server took from its cache, at most `input`; `None` if it does not report them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached: Option<u64>,
     /// The source of the counts.
     pub source: TokenSource,
 }
@@ -208,7 +213,8 @@ impl Transcript {
         !(self.text.is_empty() && self.reasoning.is_empty() && self.tool_calls.is_empty())
     }
 
-    /// Adds token counts. The counts from the better source become `usage`, and the others `also_counted`.
+    /// Adds token counts. The counts from the better source become `usage`, and the others `also_counted`. Cached tokens
+    /// that only one of them reports become part of `usage`.
     pub fn count(&mut self, usage: Usage) {
         // No model can have processed or generated this many tokens.
         if usage.input.max(usage.output) > MOST_TOKENS {
@@ -216,13 +222,19 @@ impl Transcript {
         }
         match self.usage {
             // A server that reports running counts sends larger numbers each time.
-            Some(known) if known.source == usage.source => self.usage = Some(usage),
+            Some(known) if known.source == usage.source => {
+                self.usage = Some(Usage { cached: usage.cached.or(known.cached), ..usage });
+            }
             Some(known) if known.source < usage.source => self.also_counted = Some(usage),
             Some(known) => {
                 self.also_counted = Some(known);
                 self.usage = Some(usage);
             }
             None => self.usage = Some(usage),
+        }
+        if let Some(usage) = &mut self.usage {
+            let cached = usage.cached.or_else(|| self.also_counted?.cached);
+            usage.cached = cached.map(|cached| cached.min(usage.input));
         }
     }
 
@@ -295,7 +307,7 @@ mod tests {
                 transcript.push(at(nanos), ChunkKind::Content, text);
             }
         }
-        transcript.count(Usage { input: 1, output, source: TokenSource::Usage });
+        transcript.count(Usage { input: 1, output, cached: None, source: TokenSource::Usage });
         transcript.settle_ends(ends);
         transcript.chunks.iter().map(|chunk| chunk.at.nanos_since_epoch()).collect()
     }
@@ -323,13 +335,43 @@ mod tests {
     }
 
     #[test]
+    fn cached_tokens_come_from_any_source_and_are_at_most_the_prompt() {
+        let cached = |counts: &[(TokenSource, Option<u64>)]| {
+            let mut transcript = Transcript::default();
+            for &(source, cached) in counts {
+                transcript.count(Usage { input: 10, output: 1, cached, source });
+            }
+            transcript.usage.unwrap().cached
+        };
+        let (usage, native, tokenizer) = (TokenSource::Usage, TokenSource::Native, TokenSource::Tokenizer);
+        assert_eq!(cached(&[(usage, None)]), None);
+        assert_eq!(cached(&[(usage, Some(0)), (native, Some(4))]), Some(0));
+        assert_eq!(cached(&[(usage, None), (native, Some(4))]), Some(4));
+        assert_eq!(cached(&[(native, Some(4)), (usage, None), (tokenizer, None)]), Some(4));
+        assert_eq!(cached(&[(usage, Some(3)), (usage, None)]), Some(3), "running counts");
+        assert_eq!(cached(&[(usage, Some(11))]), Some(10));
+        assert_eq!(cached(&[(usage, None), (native, Some(u64::MAX))]), Some(10));
+    }
+
+    #[test]
+    fn counts_without_cached_tokens_are_read() {
+        let old = r#"{"input":7,"output":2,"source":"usage"}"#;
+        let usage = Usage { input: 7, output: 2, cached: None, source: TokenSource::Usage };
+        assert_eq!(serde_json::from_str::<Usage>(old).unwrap(), usage);
+        assert_eq!(serde_json::to_string(&usage).unwrap(), old);
+        let usage = Usage { cached: Some(5), ..usage };
+        let text = serde_json::to_string(&usage).unwrap();
+        assert_eq!(serde_json::from_str::<Usage>(&text).unwrap(), usage);
+    }
+
+    #[test]
     fn gaps_are_within_a_choice() {
         let mut transcript = Transcript::default();
         for (nanos, choice) in [(10, 0), (11, 1), (20, 0), (21, 1), (31, 1)] {
             transcript.push_event(Chunk { at: at(nanos), kind: ChunkKind::Content, choice });
         }
         assert_eq!(transcript.gaps_ns().collect::<Vec<_>>(), [10, 10, 10]);
-        transcript.count(Usage { input: 1, output: 7, source: TokenSource::Usage });
+        transcript.count(Usage { input: 1, output: 7, cached: None, source: TokenSource::Usage });
         transcript.settle_ends(&[end(30, 0, false), end(41, 1, false)]);
         assert_eq!(transcript.gaps_ns().collect::<Vec<_>>(), [10, 10, 10, 10, 10]);
         transcript.is_whole = true;

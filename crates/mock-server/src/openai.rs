@@ -116,6 +116,9 @@ impl Answer<'_> {
         let completion = self.plan.tokens * self.generation.choices;
         let mut usage =
             json!({"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion});
+        if let Some(cached) = self.script.cached_tokens {
+            usage["prompt_tokens_details"] = json!({"cached_tokens": cached.min(prompt)});
+        }
         if self.plan.reasoning > 0 {
             let reasoning = self.plan.reasoning * self.generation.choices;
             usage["completion_tokens_details"] = json!({"reasoning_tokens": reasoning});
@@ -191,6 +194,17 @@ mod tests {
             let finish = String::from_utf8(answer.event(StreamPart::Finish { choice: 0 })).unwrap();
             assert!(finish.contains("\"completion_tokens\":2"), "{finish}");
         });
+    }
+
+    #[test]
+    fn usage_can_report_cached_tokens() {
+        for (cached, reported) in [(1, 1), (9, 2)] {
+            let script = Script { cached_tokens: Some(cached), ..script() };
+            with_answer(CHAT, Api::OpenAiChat, &script, |answer| {
+                let usage = event(&answer, StreamPart::Usage);
+                assert_eq!(usage["usage"]["prompt_tokens_details"], json!({"cached_tokens": reported}));
+            });
+        }
     }
 
     #[test]

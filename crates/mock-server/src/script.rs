@@ -76,6 +76,8 @@ pub struct Script {
     pub answer: Option<String>,
     /// Where a stream reports usage.
     pub usage: UsagePosition,
+    /// The prompt tokens that usage reports as cached, at most all tokens of the prompt; not reported if `None`.
+    pub cached_tokens: Option<u64>,
     /// How an event stream ends.
     pub end: StreamEnd,
     /// How lines of a stream end.
@@ -106,6 +108,7 @@ impl Default for Script {
             reasoning: 0,
             answer: None,
             usage: UsagePosition::default(),
+            cached_tokens: None,
             end: StreamEnd::default(),
             newline: Newline::default(),
             faults: Vec::new(),

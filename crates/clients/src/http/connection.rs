@@ -29,6 +29,9 @@ const LONGEST_BODY: usize = 64 << 20;
 /// Maximum number of redirects of a request.
 const MOST_REDIRECTS: usize = 5;
 
+/// The header with the request id.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
 /// Timeout for a response that is not a stream.
 const ASK_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -133,7 +136,7 @@ pub struct Connection {
     secrets: Secrets,
     /// Connections of timed requests.
     pool: Arc<ConnectionPool>,
-    /// Headers of timed requests.
+    /// Headers of timed requests, without the request id.
     headers: HeaderMap,
     /// The client of requests that are not timed. Each opens a new connection.
     asking: Client,
@@ -216,6 +219,11 @@ impl Connection {
         self.timeouts
     }
 
+    /// The value of the header with the request id; `None` if the user set that header, which is sent instead.
+    pub(crate) fn request_id(&self, id: &str) -> Option<HeaderValue> {
+        HeaderValue::from_str(id).ok().filter(|_| !self.headers.contains_key(REQUEST_ID))
+    }
+
     /// Opens connections for `count` requests that are about to be sent together.
     pub(crate) async fn connect(&self, count: u32) -> ConnectOutcome {
         self.pool.connect(count as usize).await
@@ -247,18 +255,18 @@ impl Connection {
     }
 
     /// Sends a JSON body and returns when the response head has arrived. `connection_use` receives the connection used.
-    /// `id` becomes the request id, so that server logs can be joined with the run.
+    /// `id` is sent as the request id.
     pub(crate) async fn post(
         &self,
         target: &Target,
         body: Vec<u8>,
-        id: Option<u64>,
+        id: Option<HeaderValue>,
         connection_use: &mut Option<ConnectionUse>,
     ) -> Result<Answer, RequestError> {
         let body = Bytes::from(body);
         let mut headers = self.headers.clone();
-        if let Some(id) = id.and_then(|id| HeaderValue::try_from(format!("ergometer-{id}")).ok()) {
-            headers.insert(HeaderName::from_static("x-request-id"), id);
+        if let Some(id) = id {
+            headers.insert(REQUEST_ID, id);
         }
         let request = |target: &Target, headers: HeaderMap, body: Bytes| {
             let mut request = Request::new(Full::new(body));

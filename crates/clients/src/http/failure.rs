@@ -199,7 +199,10 @@ pub(crate) async fn status_error(
             "; redirects are followed only within one origin, and a POST only with status 307 or 308"
         ));
     } else if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-        hint = Some(hint!("send the key in an environment variable with ", option("api-key-env").value("NAME")));
+        hint = Some(hint!(
+            "put the API key into an environment variable and pass the name of the variable with ",
+            option("api-key-env").value("NAME")
+        ));
     }
     let error = RequestError::new(FailureKind::HttpStatus(status.as_u16()), cause);
     RequestError { hint, retry_after, ..error }

@@ -10,8 +10,8 @@ use super::{BaseUrl, HttpError};
 use crate::redact::{Secrets, is_secret_name};
 
 /// Headers that the user cannot set, because the client sets them.
-const RESERVED: [&str; 7] =
-    ["accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding", "x-request-id"];
+const RESERVED: [&str; 6] =
+    ["accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding"];
 
 /// The headers of every request to this address.
 pub(super) fn headers(base: &BaseUrl, lines: &[String], api_key_env: Option<&str>) -> Result<HeaderMap, HttpError> {

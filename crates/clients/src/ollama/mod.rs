@@ -211,8 +211,8 @@ impl Client for Ollama {
         clock: &Clock,
         transcript: &mut Transcript,
     ) -> Result<(), RequestError> {
-        let (body, number) = (self.body(request), request.number);
-        let ready = Ready { connection: &self.connection, target: &self.target, body, number, clock };
+        let (body, id) = (self.body(request), request.id);
+        let ready = Ready { connection: &self.connection, target: &self.target, body, id, clock };
         ready.exchange(|_| OllamaReader::new(), transcript).await
     }
 
@@ -253,8 +253,7 @@ mod tests {
             seed: 3,
             parameters: parameters.as_object().cloned().unwrap(),
         };
-        let request =
-            Request { number: None, index: 0, earlier: &[], problem: "p", output_tokens: None, common: &common };
+        let request = Request { id: None, index: 0, earlier: &[], problem: "p", output_tokens: None, common: &common };
         let body: Value = serde_json::from_slice(&client.body(&request)).unwrap();
         let expected = json!({
             "model": "m:1b", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "p"}],
@@ -273,7 +272,7 @@ mod tests {
         let common = RequestOptions::default();
         let before = [EarlierTurn { problem: String::from("a"), answer: String::from("b") }];
         let request =
-            Request { number: None, index: 0, earlier: &before, problem: "c", output_tokens: None, common: &common };
+            Request { id: None, index: 0, earlier: &before, problem: "c", output_tokens: None, common: &common };
         let body =
             |spec: &ClientSpec| serde_json::from_slice::<Value>(&Ollama::new(spec).unwrap().body(&request)).unwrap();
         let expected = json!([

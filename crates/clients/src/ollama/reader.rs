@@ -4,7 +4,7 @@ use ergometer_units::{Seconds, Timestamp};
 use serde::Deserialize;
 
 use crate::http::message;
-use crate::reading::{Progress, Reader, excerpt};
+use crate::reading::{Progress, Reader, excerpt, whole_number};
 use crate::stream::{LONGEST, Lines};
 use crate::{AnswerEnd, Chunk, ChunkKind, FailureKind, RequestError, ServerTimes, TokenSource, Transcript, Usage};
 
@@ -34,6 +34,10 @@ struct Line {
     load_duration: Option<i64>,
     #[serde(default)]
     prompt_eval_count: Option<u64>,
+    /// The part of `prompt_eval_count` that was in the cache. Older versions do not report it, and some of them leave it
+    /// out of `prompt_eval_count`.
+    #[serde(default, deserialize_with = "whole_number")]
+    prompt_eval_cached_count: Option<u64>,
     #[serde(default)]
     prompt_eval_duration: Option<i64>,
     #[serde(default)]
@@ -143,7 +147,8 @@ fn take_line(line: &[u8], at: Timestamp, transcript: &mut Transcript) -> Result<
         };
         // Some versions omit the count of a cached prompt; then there is no usage.
         if let (Some(input), Some(output)) = (line.prompt_eval_count, line.eval_count) {
-            transcript.count(Usage { input, output, source: TokenSource::Native });
+            let cached = line.prompt_eval_cached_count;
+            transcript.count(Usage { input, output, cached, source: TokenSource::Native });
         }
         let is_length = transcript.finish.as_deref() == Some("length");
         let end = kind.is_none().then_some(AnswerEnd { at, choice: 0, is_length });
@@ -184,7 +189,7 @@ mod tests {
             [1, 2, 3, 99],
             "each chunk has the time of the read that completed it; the last is the fourth token"
         );
-        assert_eq!(transcript.usage, Some(Usage { input: 5, output: 4, source: TokenSource::Native }));
+        assert_eq!(transcript.usage, Some(Usage { input: 5, output: 4, cached: None, source: TokenSource::Native }));
         assert_eq!(transcript.server_times.total, Some(Seconds::from_nanos(9000)));
         assert_eq!(transcript.finish.as_deref(), Some("length"));
     }

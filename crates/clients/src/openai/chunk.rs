@@ -5,6 +5,9 @@ use std::fmt;
 
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use crate::reading::whole_number;
 
 /// A chunk of a stream, or a whole answer.
 #[derive(Debug, Default, Deserialize)]
@@ -16,7 +19,7 @@ pub(super) struct Chunk<'a> {
     #[serde(default)]
     pub(super) timings: Option<Timings>,
     #[serde(default)]
-    pub(super) error: Option<serde_json::Value>,
+    pub(super) error: Option<Value>,
     /// `error` if the whole object is an error.
     #[serde(borrow, default)]
     pub(super) object: Option<Word<'a>>,
@@ -80,6 +83,15 @@ pub(super) struct UsageField {
     pub(super) prompt_tokens: Option<u64>,
     #[serde(default)]
     pub(super) completion_tokens: Option<u64>,
+    /// Prompt tokens that the server took from its cache.
+    #[serde(default, rename = "prompt_tokens_details", deserialize_with = "cached_tokens")]
+    pub(super) cached: Option<u64>,
+}
+
+/// The count in the details of the prompt tokens; `None` if it is not a whole number.
+fn cached_tokens<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let details = Value::deserialize(deserializer)?;
+    Ok(details.get("cached_tokens").and_then(Value::as_u64))
 }
 
 /// The counts and durations of llama.cpp. `prompt_n` excludes prompt tokens that were in the cache.
@@ -87,8 +99,9 @@ pub(super) struct UsageField {
 pub(super) struct Timings {
     #[serde(default)]
     pub(super) prompt_n: Option<f64>,
-    #[serde(default)]
-    pub(super) cache_n: Option<f64>,
+    /// Prompt tokens that were in the cache; older versions do not report them.
+    #[serde(default, deserialize_with = "whole_number")]
+    pub(super) cache_n: Option<u64>,
     #[serde(default)]
     pub(super) prompt_ms: Option<f64>,
     #[serde(default)]

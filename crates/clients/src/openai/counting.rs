@@ -21,7 +21,7 @@ impl OpenAi {
         for part in answer.iter().filter(|part| !part.is_empty()) {
             output += self.tokenize(&self.plain(part, false)).await?;
         }
-        Some(Usage { input, output, source: TokenSource::Tokenize })
+        Some(Usage { input, output, cached: None, source: TokenSource::Tokenize })
     }
 
     /// A request body with the text in the fields of both servers: `prompt` of vLLM and `content` of llama.cpp.

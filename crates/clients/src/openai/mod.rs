@@ -25,7 +25,7 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("usage", "on (default) requests token counts in the stream; off for servers that reject `stream_options`"),
     (
         "max_tokens_field",
-        "the request field of the token limit: max_tokens, or max_completion_tokens for api.openai.com",
+        "request field of the token limit [default: max_completion_tokens for api.openai.com, max_tokens elsewhere]",
     ),
 ];
 
@@ -264,7 +264,7 @@ impl Client for OpenAi {
             connection: &self.connection,
             target: &self.target,
             body: self.body(request),
-            number: request.number,
+            id: request.id,
             clock,
         };
         ready.exchange(ChatReader::new, transcript).await
@@ -310,7 +310,7 @@ mod tests {
     }
 
     fn body(client: &OpenAi, common: &RequestOptions, output_tokens: Option<u64>) -> Value {
-        let request = Request { number: None, index: 0, earlier: &[], problem: "2+2?", output_tokens, common };
+        let request = Request { id: None, index: 0, earlier: &[], problem: "2+2?", output_tokens, common };
         serde_json::from_slice(&client.body(&request)).unwrap()
     }
 
@@ -359,7 +359,7 @@ mod tests {
             ..RequestOptions::default()
         };
         let request =
-            Request { number: None, index: 0, earlier: &before, problem: "2+2?", output_tokens: None, common: &common };
+            Request { id: None, index: 0, earlier: &before, problem: "2+2?", output_tokens: None, common: &common };
         let body_with =
             |parameters| serde_json::from_slice::<Value>(&client(parameters).unwrap().body(&request)).unwrap();
         let body = body_with(&[]);

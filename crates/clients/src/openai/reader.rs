@@ -112,6 +112,7 @@ impl Reader for ChatReader {
             }
         }
         if self.state.has_done || self.state.has_finish() || self.state.is_whole {
+            settle_cached(transcript);
             transcript.settle_ends(&self.state.ends);
             return Ok(());
         }
@@ -165,7 +166,8 @@ impl State {
         if let Some(usage) = chunk.usage
             && let (Some(input), Some(output)) = (usage.prompt_tokens, usage.completion_tokens)
         {
-            transcript.count(Usage { input, output, source: TokenSource::Usage });
+            let cached = usage.cached;
+            transcript.count(Usage { input, output, cached, source: TokenSource::Usage });
         }
         if let Some(timings) = chunk.timings {
             native(timings, transcript);
@@ -238,12 +240,24 @@ fn native(timings: Timings, transcript: &mut Transcript) {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count; a cast of a float saturates")]
     let count = |number: f64| number.max(0.0) as u64;
     if let (Some(read), Some(made)) = (timings.prompt_n, timings.predicted_n) {
-        let input = count(read).saturating_add(count(timings.cache_n.unwrap_or(0.0)));
-        transcript.count(Usage { input, output: count(made), source: TokenSource::Native });
+        let input = count(read).saturating_add(timings.cache_n.unwrap_or(0));
+        transcript.count(Usage { input, output: count(made), cached: timings.cache_n, source: TokenSource::Native });
     }
     let seconds = |milliseconds: f64| Seconds::new(milliseconds / 1e3);
     transcript.server_times.prompt = timings.prompt_ms.map(seconds).or(transcript.server_times.prompt);
     transcript.server_times.output = timings.predicted_ms.map(seconds).or(transcript.server_times.output);
+}
+
+/// Computes the cached tokens of llama.cpp versions without `cache_n`: `usage` counts the whole prompt, and `timings` the
+/// tokens that were evaluated. At least one token of every prompt is evaluated.
+fn settle_cached(transcript: &mut Transcript) {
+    let native = transcript.also_counted.filter(|other| other.source == TokenSource::Native && other.input > 0);
+    if let (Some(usage), Some(native)) = (&mut transcript.usage, native)
+        && usage.source == TokenSource::Usage
+        && usage.cached.is_none()
+    {
+        usage.cached = usage.input.checked_sub(native.input);
+    }
 }
 
 /// Turns a parse error at the end of the answer into a truncated answer.

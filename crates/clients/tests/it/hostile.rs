@@ -41,8 +41,7 @@ fn client(address: SocketAddr, timeouts: Timeouts) -> Box<dyn Client> {
 
 async fn ask(client: &dyn Client) -> RequestError {
     let (clock, mut transcript, common) = (Clock::start(), Transcript::default(), RequestOptions::default());
-    let request =
-        Request { number: None, index: 0, earlier: &[], problem: "2+2?", output_tokens: None, common: &common };
+    let request = Request { id: None, index: 0, earlier: &[], problem: "2+2?", output_tokens: None, common: &common };
     client.stream(&request, &clock, &mut transcript).await.unwrap_err()
 }
 

@@ -64,7 +64,7 @@ fn http2() -> Network {
 async fn ask(client: &dyn Client) -> (Transcript, Result<(), RequestError>) {
     let (clock, mut transcript, common) = (Clock::start(), Transcript::default(), RequestOptions::default());
     let request =
-        Request { number: Some(7), index: 0, earlier: &[], problem: "2+2?", output_tokens: None, common: &common };
+        Request { id: Some("r-7"), index: 0, earlier: &[], problem: "2+2?", output_tokens: None, common: &common };
     let result = client.stream(&request, &clock, &mut transcript).await;
     (transcript, result)
 }
@@ -146,7 +146,7 @@ async fn requests_have_the_expected_headers() {
         &format!("host: {address}"),
         "accept-encoding: identity",
         "content-type: application/json",
-        "x-request-id: ergometer-7",
+        "x-request-id: r-7",
         "user-agent: ergometer/",
     ] {
         assert!(head.contains(&format!("\r\n{line}")), "{line}: {head}");

@@ -184,8 +184,11 @@ fn unusual_streams_are_read_correctly() {
     let timings =
         "data: {\"choices\":[],\"timings\":{\"prompt_n\":3,\"cache_n\":4,\"predicted_n\":9,\"prompt_ms\":1.5}}\n\n";
     let (transcript, _) = stream(&format!("{}{}{timings}{}{DONE}", delta("4"), usage(1), usage(2)));
-    assert_eq!(transcript.usage, Some(Usage { input: 7, output: 2, source: TokenSource::Usage }));
-    assert_eq!(transcript.also_counted, Some(Usage { input: 7, output: 9, source: TokenSource::Native }));
+    assert_eq!(transcript.usage, Some(Usage { input: 7, output: 2, cached: Some(4), source: TokenSource::Usage }));
+    assert_eq!(
+        transcript.also_counted,
+        Some(Usage { input: 7, output: 9, cached: Some(4), source: TokenSource::Native })
+    );
     // Impossible numbers are ignored.
     let absurd = "data: {\"usage\":{\"prompt_tokens\":18446744073709551615,\"completion_tokens\":2},\"timings\":{\"prompt_n\":1e30,\"cache_n\":1e30,\"predicted_n\":1e30}}\n\n";
     assert_eq!(stream(&format!("{}{absurd}{DONE}", delta("4"))).0.usage, None);
