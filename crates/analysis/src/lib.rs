@@ -21,6 +21,7 @@ pub mod analyses;
 pub mod compare;
 pub mod curve;
 mod error;
+mod phase_power;
 pub mod plots;
 mod power;
 pub mod report;

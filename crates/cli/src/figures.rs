@@ -1,9 +1,10 @@
 //! Parses and formats numbers: durations, sizes, windows, watts, and joules with their interval.
 
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use ergometer_telemetry::Estimate;
+use ergometer_telemetry::{Estimate, Method};
 pub(crate) use ergometer_units::format::{digits, percent, significant, thousands};
 pub(crate) use ergometer_units::text::fitted;
 use ergometer_units::{Picos, Timestamp, Window};
@@ -27,6 +28,14 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     };
     let duration = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
     if duration > LONGEST { Err(format!("`{text}` is longer than a year")) } else { Ok(duration) }
+}
+
+/// Parses a duration, or `off`, which is zero.
+pub(crate) fn parse_duration_or_off(text: &str) -> Result<Duration, String> {
+    if text == "off" {
+        return Ok(Duration::ZERO);
+    }
+    parse_duration(text).map_err(|error| format!("{error}; or `off`"))
 }
 
 /// Parses a duration in a trace: `1us`, `500ns`, `20ps`, `1.5ms`, `2s`.
@@ -174,6 +183,18 @@ pub(crate) fn joules(estimate: &Estimate) -> String {
     // The low end stops at zero, so the high end gives the margin.
     let (value, half) = (estimate.joules.get(), (estimate.high - estimate.joules).get());
     format!("{} J {}", digits(value), margin(half, value))
+}
+
+/// Explains the method `activity_aware` below a table of estimates; `None` if no row has it. The names of the other
+/// methods say what they are.
+pub(crate) fn method_note<M: fmt::Display>(methods: impl IntoIterator<Item = M>) -> Option<String> {
+    let name = Method::ActivityAware.to_string();
+    let has_it = methods.into_iter().any(|method| method.to_string() == name);
+    has_it.then(|| {
+        format!(
+            "{name}: from the energy counter and the power samples; it allows for load that starts and stops with the window"
+        )
+    })
 }
 
 /// A table cell: `-` for `None`.

@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::exit::Failure;
-use crate::threads::cannot_start;
+use crate::threads::{cannot_open, cannot_start};
 
 /// Whether the user asked to stop; waits wake up on every signal.
 #[derive(Debug, Clone, Default)]
@@ -50,7 +50,8 @@ impl Interrupt {
     /// Starts to listen; Ctrl-C no longer ends the program.
     pub(crate) fn listen() -> Result<Self, Failure> {
         let interrupt = Self::default();
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCHLD])?;
+        let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCHLD]);
+        let mut signals = signals.map_err(|error| cannot_open("listen for signals", &error))?;
         let shared = Arc::clone(&interrupt.0);
         let listen = move || {
             for signal in signals.forever() {

@@ -41,7 +41,7 @@ pub(crate) fn start_runtime(workers: Workers) -> Result<Runtime, Failure> {
     // tokio panics if its first thread cannot be started, and continues without the others.
     check_threads(count + 1).map_err(cannot_start)?;
     let runtime = contain_panic(|| builder.enable_all().thread_keep_alive(KEEP_ALIVE).build());
-    let runtime = runtime.map_err(cannot_start)??;
+    let runtime = runtime.map_err(cannot_start)?.map_err(|error| cannot_open("start the async runtime", &error))?;
     let first = contain_panic(|| {
         runtime.block_on(async { tokio::time::timeout(PATIENCE, tokio::task::spawn_blocking(|| ())).await })
     });
@@ -64,6 +64,11 @@ pub(crate) fn start_pool() -> Result<(), Failure> {
         error.source().map(ToString::to_string)
     });
     failure.as_ref().map_or(Ok(()), |cause| Err(cannot_start(cause)))
+}
+
+/// The failure of an action that needs a file descriptor.
+pub(crate) fn cannot_open(action: &str, error: &io::Error) -> Failure {
+    Failure::failed(format!("cannot {action}: {error}")).hint("check the limit on open files with `ulimit -n`")
 }
 
 /// The failure to start a thread.

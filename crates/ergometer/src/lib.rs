@@ -18,10 +18,10 @@
 //! # Ok::<(), ergometer::measure::MeasureError>(())
 //! ```
 
-pub mod attribution;
+pub use ergometer_attribution as attribution;
+pub use ergometer_journal as journal;
 pub mod close;
 pub mod config;
-pub mod journal;
 pub mod measure;
 pub mod review;
 pub mod run;

@@ -77,7 +77,7 @@ fn exchange(index: u64, session: u32) -> Exchange {
         for token in 0..32_u32 {
             transcript.push(after(60.0 + 10.0 * f64::from(token)), ChunkKind::Content, "четыре ");
         }
-        transcript.usage = Some(Usage { input: 120 + index % 7, output: 33, source: TokenSource::Model });
+        transcript.usage = Some(Usage { input: 120 + index % 7, output: 33, cached: None, source: TokenSource::Model });
         transcript.finish = Some("stop".to_owned());
     }
     let cause = || "no answer within 60 s".to_owned();
@@ -137,6 +137,7 @@ fn record(exchange: &Exchange) -> Record {
             last_token: exchange.transcript.last_token(),
             end: exchange.end,
             token_source: exchange.transcript.usage.map(|usage| usage.source.name()),
+            cached_tokens: exchange.transcript.usage.and_then(|usage| usage.cached),
             finish: exchange.transcript.finish.clone(),
             reasoning: None,
             tool_calls: None,
@@ -166,6 +167,7 @@ fn energy() -> QueryEnergy {
     let gpu = GrossAndNet { gross: value(140.0), net: Some(value(100.0)) };
     let cpu = GrossAndNet { gross: EnergyValue { method: EnergyMethod::EqualShare, ..value(30.0) }, net: None };
     QueryEnergy {
+        attribution: None,
         measured: Some(gpu),
         modelled: None,
         devices: vec![

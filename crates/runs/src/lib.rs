@@ -18,6 +18,7 @@
 
 mod compatibility;
 pub mod config;
+pub mod cost_model;
 mod error;
 mod exchange;
 pub mod folder;

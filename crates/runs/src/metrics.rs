@@ -155,7 +155,7 @@ pub fn in_comparisons() -> impl Iterator<Item = &'static Metric> {
 }
 
 /// The keys of `sweep.json`, in the order of its tables.
-const SWEEP_ORDER: [&str; 24] = [
+const SWEEP_ORDER: [&str; 26] = [
     "requests_per_second",
     "output_tokens_per_second",
     "steady_output_tokens_per_second",
@@ -172,6 +172,8 @@ const SWEEP_ORDER: [&str; 24] = [
     "gross_j_per_query",
     "net_j_per_output_token",
     "net_j_per_query",
+    "prefill_j_per_input_token",
+    "decode_j_per_output_token",
     "mean_power_w",
     "accuracy",
     "intelligence_per_joule",
@@ -276,6 +278,16 @@ pub static METRICS: &[Metric] = &[
         "net joules of the queries with known tokens / their output tokens",
         |totals| totals.net_j_per_output_token,
     )),
+    energy(
+        ("joules_per_input_token", "prefill_j_per_input_token", "net J/input token"),
+        "net joules attributed to prompts / input tokens that were computed (not taken from a cache)",
+        |totals| totals.prefill_j_per_input_token,
+    ),
+    energy(
+        ("decode_joules_per_output_token", "decode_j_per_output_token", "net decode J/output token"),
+        "net joules attributed to outputs / output tokens",
+        |totals| totals.decode_j_per_output_token,
+    ),
     only_in_comparisons(energy(
         ("joules_per_total_token", "gross_j_per_token", "J/total token"),
         "gross joules of the queries with known tokens / their input and output tokens",

@@ -7,6 +7,7 @@ use ergometer_units::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::cost_model::Evidence;
 use ergometer_clients::{FailureKind, ServerTimes};
 
 /// The record of one query.
@@ -160,6 +161,8 @@ pub struct ErgometerColumn {
     pub end: Timestamp,
     /// The source of the token counts.
     pub token_source: Option<&'static str>,
+    /// Tokens of the prompt that the server took from its cache; `None` if it does not report them.
+    pub cached_tokens: Option<u64>,
     /// The finish reason of the answer.
     pub finish: Option<String>,
     /// The reasoning of the model; `None` if the server returned none.
@@ -202,6 +205,30 @@ pub struct QueryEnergy {
     pub modelled: Option<GrossAndNet>,
     /// The share of each device and scope.
     pub devices: Vec<DeviceShare>,
+    /// How the net energy is attributed: of the measured devices, or of the modelled ones if none is measured. `None`
+    /// if idle power is unknown.
+    pub attribution: Option<RequestAttribution>,
+}
+
+/// The net energy of a request among the requests in flight, in joules.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RequestAttribution {
+    /// Its share. The shares of all requests sum to the net energy of the requests.
+    pub share: f64,
+    /// The lower end of the 95 % interval of the share.
+    pub low: f64,
+    /// The upper end of the 95 % interval of the share.
+    pub high: f64,
+    /// The part of the share for its prompt, if it is known.
+    pub prefill_j: Option<f64>,
+    /// The part of the share for its output, if it is known.
+    pub decode_j: Option<f64>,
+    /// What the batch would have saved without the request, if the costs are known.
+    pub marginal: Option<f64>,
+    /// What the request would have cost by itself on the idle server, if the costs are known.
+    pub alone: Option<f64>,
+    /// How the share was computed.
+    pub method: EnergyMethod,
 }
 
 /// The query's share of the energy of one device and scope.
@@ -236,6 +263,9 @@ pub struct EnergyValue {
 pub enum EnergyMethod {
     /// Each slice of time was divided equally among the requests in flight.
     EqualShare,
+    /// The energy was divided by a cost model, and this shows how requests shared the server.
+    #[serde(untagged)]
+    CostModel(Evidence),
     /// The energy of the query's window, in which no other request was in flight.
     #[serde(untagged)]
     Window(Method),
@@ -245,6 +275,7 @@ impl std::fmt::Display for EnergyMethod {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Window(method) => method.fmt(f),
+            Self::CostModel(evidence) => evidence.fmt(f),
             Self::EqualShare => f.pad("equal_share"),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use ergometer_clients::{ChunkKind, FailureKind, Outcome as RequestOutcome, Transcript};
+use ergometer_clients::{ChunkKind, FailureKind, Outcome as RequestOutcome, TokenSource, Transcript, Usage};
 use ergometer_datasets::Query as Question;
 use ergometer_statistics::{Distribution, Estimate};
 use ergometer_telemetry::{Batch, Channel, DeviceId, Provenance, Reading, Scope, SensorInfo, Signal, Timeline};
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use crate::config::Schedule;
-use crate::saved::{Attempt, Run, Telemetry, Texts};
+use crate::saved::{Attempt, Attribution, Run, Telemetry, Texts};
 use crate::store::example::{bare_record, record};
 use crate::store::{DatasetWriter, MetadataShape, RecordSchema, RequestsWriter, TelemetryWriter};
 use crate::summary::{
@@ -53,7 +53,7 @@ fn balance() -> impl Strategy<Value = BalanceSummary> {
 }
 
 fn totals() -> impl Strategy<Value = EnergyTotals> {
-    let per_token = [maybe(float()), maybe(float()), maybe(float()), maybe(float())];
+    let per_token = [(); 6].map(|()| maybe(float()));
     (estimate(), maybe(estimate()), float(), estimate(), maybe(estimate()), per_token, balance()).prop_map(
         |(gross_j, net_j, mean_power_w, gross_j_per_query, net_j_per_query, per_token, balance)| EnergyTotals {
             gross_j,
@@ -65,6 +65,8 @@ fn totals() -> impl Strategy<Value = EnergyTotals> {
             net_j_per_output_token: per_token[1],
             gross_j_per_token: per_token[2],
             net_j_per_token: per_token[3],
+            prefill_j_per_input_token: per_token[4],
+            decode_j_per_output_token: per_token[5],
             balance,
         },
     )
@@ -110,6 +112,7 @@ fn failures() -> impl Strategy<Value = BTreeMap<FailureKind, u64>> {
 fn summary() -> impl Strategy<Value = Summary> {
     let texts = [any::<String>(), any::<String>(), any::<String>(), any::<String>()];
     let counts = (any::<u64>(), failures(), failures(), any::<u64>(), any::<u64>());
+    let cached = maybe(any::<u64>());
     let energy = (maybe(totals()), maybe(totals()), prop::collection::vec(device(), 0..3), any::<u64>());
     let latency = [maybe(distribution()), maybe(distribution()), maybe(distribution()), maybe(distribution())];
     let closing = prop_oneof![
@@ -123,9 +126,18 @@ fn summary() -> impl Strategy<Value = Summary> {
     ];
     let intelligence = (estimate(), maybe(estimate()), maybe(estimate()));
     let rest = (maybe(float()), prop::collection::vec((any::<String>(), maybe(any::<String>())), 0..3), maybe(closing));
-    let load = [maybe(distribution()), maybe(distribution())];
+    let load = ([maybe(distribution()), maybe(distribution())], cached);
     (texts, counts, energy, latency, maybe(accuracy()), maybe(intelligence), rest, load).prop_map(
-        |([model, dataset, hardware, fingerprint], counts, energy, latency, accuracy, intelligence, rest, load)| {
+        |(
+            [model, dataset, hardware, fingerprint],
+            counts,
+            energy,
+            latency,
+            accuracy,
+            intelligence,
+            rest,
+            (load, cached),
+        )| {
             let mut summary = testing::summary(json!({
                 "format_version": 1, "profiler_config": {"warmup": 2},
                 "load": {"steady_state": {"energy": {}}, "goodput": {}, "in_flight": {}},
@@ -161,6 +173,7 @@ fn summary() -> impl Strategy<Value = Summary> {
             if let Some(of_run) = summary.load.as_mut() {
                 [of_run.whole.ttft_ms, of_run.whole.itl_ms] = load;
             }
+            summary.tokens.cached = cached;
             summary
         },
     )
@@ -168,10 +181,17 @@ fn summary() -> impl Strategy<Value = Summary> {
 
 fn exchange() -> impl Strategy<Value = Exchange> {
     let times = (0_i64..1 << 40, prop::collection::vec(0_i64..1 << 30, 0..6));
-    (any::<u32>(), 0_u32..9, 1_u32..5, times, any::<bool>(), any::<String>()).prop_map(
-        |(request, session, attempt, (sent_ns, gaps), is_failed, cause)| {
+    let usage = (0_u64..1 << 40, 0_u64..1 << 40, maybe(0_u64..1 << 40)).prop_map(|(input, output, cached)| Usage {
+        input,
+        output,
+        cached,
+        source: TokenSource::Usage,
+    });
+    let request = (any::<u32>(), maybe(any::<String>()), maybe(usage));
+    (request, 0_u32..9, 1_u32..5, times, any::<bool>(), any::<String>()).prop_map(
+        |((request, request_id, usage), session, attempt, (sent_ns, gaps), is_failed, cause)| {
             let at = Timestamp::from_nanos_since_epoch;
-            let mut transcript = Transcript::default();
+            let mut transcript = Transcript { request_id, usage, ..Transcript::default() };
             let mut now = sent_ns;
             for gap in gaps {
                 now += gap;
@@ -282,6 +302,13 @@ proptest! {
         writer.finish().unwrap();
         let mut read = Vec::new();
         Attempt::each(folder.path(), |attempt, gaps| read.push((attempt, gaps.to_vec()))).unwrap();
+        let mut offsets = Vec::new();
+        Attempt::each_with_offsets(folder.path(), |attempt, found| offsets.push((attempt, found.to_vec()))).unwrap();
+        let since_sent = |exchange: &Exchange| -> Vec<i64> {
+            exchange.transcript.chunks.iter().map(|chunk| (chunk.at - exchange.sent).as_nanos()).collect()
+        };
+        let expected: Vec<Vec<i64>> = exchanges.iter().map(since_sent).collect();
+        prop_assert_eq!(offsets.iter().map(|(_, found)| found.clone()).collect::<Vec<_>>(), expected);
         prop_assert_eq!(read.len(), exchanges.len());
         for ((attempt, gaps), exchange) in read.iter().zip(&exchanges) {
             let transcript = &exchange.transcript;
@@ -289,6 +316,9 @@ proptest! {
             let expected: Vec<i64> = pairs.map(|pair| (pair[1].at - pair[0].at).as_nanos()).collect();
             prop_assert_eq!(gaps, &expected);
             prop_assert_eq!((attempt.request, attempt.index), (exchange.request, exchange.query.index));
+            prop_assert_eq!(&attempt.request_id, &transcript.request_id);
+            let tokens = transcript.usage.map(|usage| (Some(usage.output), usage.cached)).unwrap_or_default();
+            prop_assert_eq!((attempt.output_tokens, attempt.cached_tokens), tokens);
             prop_assert_eq!((attempt.session, attempt.attempt), (exchange.session, u64::from(exchange.attempt)));
             prop_assert_eq!((&*attempt.outcome, attempt.is_retried), (exchange.outcome.name(), exchange.is_retried));
             let times = (attempt.scheduled, attempt.sent, attempt.first_token, attempt.end);
@@ -328,9 +358,18 @@ proptest! {
             let gross = written.ergometer.energy.measured.map(|energy| energy.gross);
             prop_assert_eq!(query.energy.map(|energy| (energy.gross, energy.low, energy.high)),
                 gross.map(|gross| (gross.joules, gross.low, gross.high)));
+            let attribution = written.ergometer.energy.attribution.map(|found| Attribution {
+                share: found.share,
+                low: found.low,
+                high: found.high,
+                prefill_j: found.prefill_j,
+                decode_j: found.decode_j,
+            });
+            prop_assert_eq!(query.attribution, attribution);
             prop_assert_eq!((query.index, query.sent), (index as u64, Some(written.ergometer.sent)));
             prop_assert_eq!((query.end, query.output_tokens),
                 (Some(written.ergometer.end), written.model_metrics.tokens.output));
+            prop_assert_eq!(query.cached_tokens, written.ergometer.cached_tokens);
             prop_assert_eq!(&texts[&index].response, &answer.clone().unwrap_or_default());
             prop_assert_eq!(&texts[&index].problem, &written.problem);
         }

@@ -1,8 +1,11 @@
-//! Builds summaries for tests: a test gives the fields it needs, and the other required fields are added.
+//! Builds summaries and cost models for tests. For a summary, a test gives the fields it needs, and the other required
+//! fields are added.
 
+use ergometer_telemetry::{DeviceId, Scope};
 use serde_json::{Map, Value, json};
 
 use crate::Summary;
+use crate::cost_model::{Coefficients, CostModel, CostModels, Evidence};
 
 /// Builds a summary with these fields. Missing fields of a given part (a latency, the load, energy totals) are added.
 ///
@@ -13,6 +16,30 @@ pub fn summary(fields: Value) -> Summary {
     let mut summary = fields;
     complete(&mut summary);
     Summary::from_value(summary).expect("the fields make a summary")
+}
+
+/// Cost models of GPU 0: 16 mJ per prompt token and 800 mJ per prompt, of which one is traded for the other; 1.4 J per
+/// decode step, 40 mJ per sequence, and 20 µJ per token of context, of which the interval reaches zero.
+#[must_use]
+pub fn cost_models() -> CostModels {
+    // Values from -0.98 to 0.98, in three orders that are not correlated.
+    let part = |number: u32, factor: u32| 0.02 * f64::from((number * factor) % 99) - 0.98;
+    let draw = |number: u32| {
+        let (one, two, three) = (part(number, 1), part(number, 37), part(number, 61));
+        let (prompt_token, prompt) = (0.016 * (1.0 + 0.05 * one), 0.8 * (1.0 - 0.9 * one));
+        [prompt_token, prompt, 1.4 * (1.0 + 0.05 * two), 0.04, 2e-5 * (1.0 + three), 0.0]
+    };
+    let shares = Coefficients {
+        least_squares: draw(49),
+        draws: (0..99).map(draw).collect(),
+        r2: Some(0.988),
+        r2_out_of_sample: Some(0.984),
+        observations: 180,
+        load_range: 16.0,
+    };
+    let prices = shares.clone();
+    let model = CostModel { device: DeviceId::gpu(0), scope: Scope::Device, summed: true, shares, prices };
+    CostModels { evidence: Evidence::Arrivals, runs: Vec::new(), calibration_s: 6.0, lag_ms: 4.0, models: vec![model] }
 }
 
 /// Adds the required fields of each part of a summary.

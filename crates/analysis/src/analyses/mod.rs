@@ -4,6 +4,7 @@
 
 mod accuracy;
 mod cell;
+mod cost_model;
 mod drift;
 mod efficiency;
 mod energy_per_token;
@@ -18,6 +19,7 @@ mod phases;
 mod regression;
 mod shared_warnings;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ergometer_charts::Table;
@@ -26,6 +28,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::AnalysisError;
+use ergometer_runs::cost_model::RequestShape;
 use ergometer_runs::folder::ANALYSIS_FOLDER;
 use ergometer_runs::saved::Run;
 use ergometer_runs::store::{create_folder, write_json};
@@ -38,6 +41,7 @@ pub static ALL: &[&dyn Analysis] = &[
     &percentiles::Percentiles,
     &energy_per_token::EnergyPerToken,
     &phases::PhaseCosts,
+    &cost_model::CostModelAnalysis,
     &regression::Regression,
     &drift::Drift,
     &outliers::Outliers,
@@ -56,7 +60,7 @@ pub trait Analysis: Sync {
 }
 
 /// Options of analyses.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Options {
     /// Leave out regressions that could not be fitted.
     pub skip_zeroes: bool,
@@ -64,6 +68,8 @@ pub struct Options {
     pub limits: Option<Limits>,
     /// The random seed of resampling.
     pub seed: u64,
+    /// The request shapes that `cost_model` predicts the energy of.
+    pub predict: Vec<RequestShape>,
 }
 
 /// Latency limits in seconds; `None` is no limit.
@@ -86,6 +92,8 @@ pub struct Findings {
     pub data: Map<String, Value>,
     /// Warnings, with hints.
     pub warnings: Vec<Message>,
+    /// The texts in the file of warnings that have another text there, by their text for people.
+    pub file_texts: BTreeMap<String, String>,
     /// Tables for people.
     pub tables: Vec<Table>,
 }
@@ -109,7 +117,10 @@ impl Findings {
     /// The content of `analysis/<id>.json`.
     #[must_use]
     pub fn artifact<'a>(&'a self, id: &'a str) -> Artifact<'a> {
-        let warnings = self.warnings.iter().map(|warning| warning.one_line(&CommandLine)).collect();
+        let text = |warning: &Message| self.file_texts.get(&warning.text).cloned();
+        let warnings = self.warnings.iter();
+        let warnings =
+            warnings.map(|warning| text(warning).unwrap_or_else(|| warning.one_line(&CommandLine))).collect();
         Artifact { analysis: id, summary: &self.summary, warnings, data: &self.data }
     }
 

@@ -59,8 +59,9 @@ struct Row {
 type Measure = (&'static str, &'static str, fn(&Query) -> Option<f64>);
 
 /// The schedule lag, which includes failed queries because it does not depend on the answer.
-const SCHEDULE_LAG: Measure =
-    ("schedule_lag_ms", "schedule lag, ms", |query| Some(milliseconds(query.sent?.since(query.scheduled?).get())));
+const SCHEDULE_LAG: Measure = ("schedule_lag_ms", "schedule lag (all), ms", |query| {
+    Some(milliseconds(query.sent?.since(query.scheduled?).get()))
+});
 
 const MEASURES: [Measure; 10] = [
     ("ttft_ms", "TTFT, ms", |query| query.ttft().map(milliseconds)),
@@ -135,6 +136,7 @@ fn table(run: &Run, rows: &[Row]) -> Table {
         ]);
     }
     table.notes.push(String::from("in parentheses: 95 % interval of the median; p99 needs at least 100 values"));
+    table.notes.push(String::from("(all): over all queries, including failed ones"));
     if run.block() > 1 {
         table.notes.push(String::from("requests overlap and are not independent, so the intervals are too narrow"));
     }

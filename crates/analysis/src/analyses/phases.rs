@@ -26,7 +26,7 @@ impl Analysis for PhaseCosts {
     }
 
     fn about(&self) -> &'static str {
-        "time and energy of prefill and decode, by time stamps and by regression on input and output tokens"
+        "time and energy of prefill and decode, by request and by regression on input and output tokens"
     }
 
     fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError> {
@@ -120,12 +120,12 @@ impl PhasesByClock {
             ("share", "share"),
             ("per token", "per_token"),
         ];
-        let mut table = Table::new("phases", "Prefill and decode by time stamps", &columns);
+        let mut table = Table::new("phases", "Prefill and decode", &columns);
         for (label, part, unit) in [
-            ("prefill time, s", self.prefill.time, Unit::SECONDS),
-            ("decode time, s", self.decode.time, Unit::SECONDS),
-            ("prefill energy, J", self.prefill.energy, Unit::JOULES),
-            ("decode energy, J", self.decode.energy, Unit::JOULES),
+            ("prefill time", self.prefill.time, Unit::SECONDS),
+            ("decode time", self.decode.time, Unit::SECONDS),
+            ("prefill energy", self.prefill.energy, Unit::JOULES),
+            ("decode energy", self.decode.energy, Unit::JOULES),
         ] {
             let per = part.per_token;
             table.rows.push(vec![
@@ -194,25 +194,24 @@ fn costs(run: &Run, queries: &[&Query]) -> Vec<Cost> {
         let reason = plane.as_ref().err().map(|why| reason(why, words));
         Cost { name, words, unit, plane: plane.ok().map(FittedPlane::from), reason }
     };
-    let mut costs = vec![cost("time_s", "time, s", Unit::SECONDS, &|query| query.total_s)];
+    let mut costs = vec![cost("time_s", "time", Unit::SECONDS, &|query| query.total_s)];
     if run.energy.is_some() {
-        costs.push(cost("gross_energy_j", "gross energy, J", Unit::JOULES, &|query| Some(query.energy?.gross)));
-        costs.push(cost("net_energy_j", "net energy, J", Unit::JOULES, &|query| query.energy?.net));
+        costs.push(cost("gross_energy_j", "gross energy", Unit::JOULES, &|query| Some(query.energy?.gross)));
+        costs.push(cost("net_energy_j", "net energy", Unit::JOULES, &|query| query.energy?.net));
     }
     costs
 }
 
-/// Why a cost could not be fitted; the cost is named with its unit, as in `time, s`.
+/// Why a cost could not be fitted.
 fn reason(why: &NoFit, cost: &str) -> String {
     match why {
         NoFit::TooFew { count, needed } => {
-            let value = cost.split(',').next().unwrap_or(cost);
             let queries = match *count {
                 0 => String::from("no query has"),
                 1 => String::from("only 1 query has"),
                 count => format!("only {count} queries have"),
             };
-            format!("{queries} token counts and {value}; needs at least {needed}")
+            format!("{queries} token counts and {cost}; needs at least {needed}")
         }
         NoFit::Constant { regressor: 0 } => String::from("all queries have the same number of input tokens"),
         NoFit::Constant { .. } => String::from("all queries have the same number of output tokens"),
@@ -251,9 +250,9 @@ fn table(run: &Run, costs: &[Cost]) -> Table {
             Cell::Verdict { text, tone },
         ]);
     }
-    table
-        .notes
-        .push(String::from("least squares on input and output tokens; ± or a to b: 95 % interval (Student's t)"));
+    table.notes.push(String::from(
+        "least squares on input and output tokens; value ± half-width, or low to high: 95 % interval (Student's t)",
+    ));
     if run.block() > 1 {
         table.notes.push(String::from("requests overlap and are not independent, so the intervals are too narrow"));
     }
@@ -291,7 +290,7 @@ fn comparisons(parts: &PhasesByClock, costs: &[Cost]) -> Vec<Comparison> {
         let intervals = by_clock.interval.zip(by_regression.interval);
         let differ = intervals.map(|(one, other)| one.high < other.low || other.high < one.low);
         let verdict = match differ {
-            None => "no verdict: one of the two values has no interval",
+            None => "no verdict: too few queries for an interval",
             Some(false) if by_regression.interval.is_some_and(|interval| interval.contains(0.0)) => {
                 "regression is inconclusive: its interval contains zero"
             }
@@ -316,7 +315,7 @@ fn comparisons(parts: &PhasesByClock, costs: &[Cost]) -> Vec<Comparison> {
 
 fn comparison_table(comparisons: &[Comparison]) -> Option<Table> {
     let columns =
-        [("", "what"), ("by time stamps", "by_clock"), ("by regression", "by_regression"), ("verdict", "verdict")];
+        [("", "what"), ("by request", "by_clock"), ("by regression", "by_regression"), ("verdict", "verdict")];
     let mut table = Table::new("phase_comparison", "Time stamps and regression compared", &columns);
     for comparison in comparisons {
         let Ratio { value, interval } = comparison.by_clock;

@@ -38,7 +38,9 @@ impl Analysis for Regression {
         shared_warnings::check_queries(run)?;
         let fits: Vec<Fit> = pairs(run).iter().map(Fit::from_pair).collect();
         let is_kept = |fit: &&Fit| !options.skip_zeroes || fit.least_squares.is_some();
-        let mut findings = Findings { warnings: warnings(run), ..Findings::default() };
+        let zeros: Vec<ZeroWarning> = zeros(run).collect();
+        let mut findings = Findings { warnings: warnings(run, &zeros), ..Findings::default() };
+        findings.file_texts = zeros.into_iter().map(|zero| (zero.text, zero.in_file)).collect();
         findings.summary.insert(String::from("total_samples"), run.queries.len().into());
         let regressions = fits.iter().filter(is_kept).filter(|fit| fit.is_compatible);
         let regressions: Map<String, Value> =
@@ -230,7 +232,7 @@ fn verdict(line: Result<&LeastSquares, &NoFit>, medians: Option<&TheilSen>, unit
             (
                 true,
                 format!(
-                    "there is a slope, but it is not linear or the noise is uneven; the Theil-Sen slope is {robust}"
+                    "there is a slope, but the relation is not linear or has outliers; the Theil-Sen slope is {robust}"
                 ),
             )
         }
@@ -238,12 +240,12 @@ fn verdict(line: Result<&LeastSquares, &NoFit>, medians: Option<&TheilSen>, unit
     }
 }
 
-fn warnings(run: &Run) -> Vec<Message> {
-    let mut warnings: Vec<Message> = zeros(run).map(Message::from).collect();
+fn warnings(run: &Run, zeros: &[ZeroWarning]) -> Vec<Message> {
+    let mut warnings: Vec<Message> = zeros.iter().map(|zero| Message::new(zero.text.clone())).collect();
     let failed = run.queries.len() - run.completed().count();
     if failed > 0 {
         warnings.push(Message::new(format!(
-            "{failed} of {} queries failed; each fit includes those that have both of its values",
+            "{failed} of {} queries failed; a fit uses every query that has both quantities it relates",
             run.queries.len()
         )));
     }
@@ -252,22 +254,36 @@ fn warnings(run: &Run) -> Vec<Message> {
     warnings
 }
 
-/// Warnings about zeros, in the wording of intelligence-per-watt, which tools may search for.
-fn zeros(run: &Run) -> impl Iterator<Item = String> {
-    let values: [(_, QueryValue); 7] = [
-        ("per-query energy", |query| query.gpu_joules),
-        ("per-query power", |query| query.gpu_watts),
-        ("TTFT", |query| query.ttft_s),
-        ("latency", |query| query.total_s),
-        ("completion-token", |query| tokens(query.output_tokens)),
-        ("prompt-token", |query| tokens(query.input_tokens)),
-        ("total-token", |query| tokens(query.all_tokens())),
+/// A warning about zeros.
+struct ZeroWarning {
+    /// The text for people.
+    text: String,
+    /// The text in the file, in the wording of intelligence-per-watt, which tools may search for.
+    in_file: String,
+}
+
+fn zeros(run: &Run) -> impl Iterator<Item = ZeroWarning> {
+    // What the queries have, and the name of the value in intelligence-per-watt.
+    let values: [(_, _, QueryValue); 7] = [
+        ("a GPU energy of 0", "per-query energy", |query| query.gpu_joules),
+        ("a GPU power of 0", "per-query power", |query| query.gpu_watts),
+        ("a TTFT of 0", "TTFT", |query| query.ttft_s),
+        ("an E2E latency of 0", "latency", |query| query.total_s),
+        ("0 output tokens", "completion-token", |query| tokens(query.output_tokens)),
+        ("0 input tokens", "prompt-token", |query| tokens(query.input_tokens)),
+        ("0 tokens in total", "total-token", |query| tokens(query.all_tokens())),
     ];
-    let counts = values.map(|(name, value)| {
-        (name, run.queries.iter().filter(|query| value(query).is_some_and(|value| value.abs() < ZERO)).count())
+    let counts = values.map(|(words, name, value)| {
+        let is_zero = |query: &&Query| value(query).is_some_and(|value| value.abs() < ZERO);
+        (words, name, run.queries.iter().filter(is_zero).count())
     });
-    let found = counts.into_iter().filter(|(_, count)| *count > 0);
-    found.map(|(name, count)| format!("encountered {count} {name} samples equal to 0.0 in dataset"))
+    counts.into_iter().filter(|(_, _, count)| *count > 0).map(|(words, name, count)| ZeroWarning {
+        text: format!(
+            "{} {words}",
+            if count == 1 { String::from("1 query has") } else { format!("{count} queries have") }
+        ),
+        in_file: format!("encountered {count} {name} samples equal to 0.0 in dataset"),
+    })
 }
 
 fn table<'a>(run: &Run, fits: impl Iterator<Item = &'a Fit>) -> Table {
@@ -275,7 +291,7 @@ fn table<'a>(run: &Run, fits: impl Iterator<Item = &'a Fit>) -> Table {
         "regression",
         "Linear fits by tokens",
         &[
-            ("fit, unit", "line"),
+            ("fit", "line"),
             ("queries", "count"),
             ("slope", "slope"),
             ("intercept", "intercept"),
@@ -289,7 +305,7 @@ fn table<'a>(run: &Run, fits: impl Iterator<Item = &'a Fit>) -> Table {
         let line = fit.least_squares.as_ref();
         let tone = if fit.is_evidence { Tone::Plain } else { Tone::Warning };
         table.rows.push(vec![
-            Cell::text(format!("{}, {}", fit.words, fit.unit.of)),
+            Cell::text(fit.words),
             cell::count_cell(fit.count as u64),
             line.map_or(Cell::Absent, |line| cell::coefficient(&line.slope, fit.unit)),
             line.map_or(Cell::Absent, |line| cell::coefficient(&line.intercept, fit.unit)),
@@ -299,9 +315,9 @@ fn table<'a>(run: &Run, fits: impl Iterator<Item = &'a Fit>) -> Table {
             Cell::Verdict { text: fit.verdict.clone(), tone },
         ]);
     }
-    table
-        .notes
-        .push(String::from("± or a to b: 95 % interval (Student's t). The Theil-Sen slope is robust to outliers."));
+    table.notes.push(String::from(
+        "value ± half-width, or low to high: 95 % interval (Student's t). The Theil-Sen slope is robust to outliers.",
+    ));
     if let Some(source) = run.energy {
         table.notes.push(format!("gross and net energy are {}", source.name()));
     }

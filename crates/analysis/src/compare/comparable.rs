@@ -192,6 +192,7 @@ const KNOWN_SETTINGS: &[&str] = &[
     "prices",
     "name",
     "idle_s",
+    "calibrate_s",
 ];
 
 /// The names of other settings for people.

@@ -42,6 +42,12 @@ pub(super) fn formula(metric: &Metric) -> Formula {
         "joules_per_query" => Formula::Sums(|query| gross_per(query, Some(1))),
         "net_joules_per_query" => Formula::Sums(|query| Some((query.energy?.net?, 1.0))),
         "joules_per_token" => Formula::Sums(|query| gross_per(query, query.output_tokens)),
+        "joules_per_input_token" => {
+            Formula::Sums(|query| Some((query.attribution?.prefill_j?, query.computed_tokens()? as f64)))
+        }
+        "decode_joules_per_output_token" => {
+            Formula::Sums(|query| Some((query.attribution?.decode_j?, query.output_tokens? as f64)))
+        }
         "joules_per_total_token" => {
             Formula::Sums(|query| gross_per(query, Some(query.input_tokens? + query.output_tokens?)))
         }

@@ -119,7 +119,7 @@ pub fn compare_groups(groups: &[Group<'_>], options: &Options) -> Result<Compari
         folders.sort_unstable();
         if let Some(pair) = folders.windows(2).find(|pair| pair[0] == pair[1]) {
             let twice = pair[0].display();
-            let message = Message::new(format!("{twice} is given twice on one side"));
+            let message = Message::new(format!("{twice} is joined with itself"));
             let hint = hint!("join different runs of one configuration");
             return Err(AnalysisError::Impossible(message.with_hint(hint)));
         }

@@ -13,6 +13,9 @@ use ergometer_runs::EnergySource;
 use ergometer_runs::metrics::{Metric, Unit};
 use ergometer_runs::saved::{Query, Run};
 
+/// A relative change of at most this size is rounding.
+const ROUNDING: f64 = 1e-9;
+
 /// A baseline and a candidate.
 pub(super) struct Pair<'a> {
     baseline: &'a Group<'a>,
@@ -101,6 +104,7 @@ impl<'a> Pair<'a> {
             Some(samples) => self.inside(metric, samples, whole, options),
             None => repeats(kind, (&before, &after), whole),
         };
+        let found = found.without_rounding(kind, first);
         let (interval, method) =
             found.interval.map_or((None, None), |(interval, method)| (Some(interval), Some(method)));
         let effect = Effect {
@@ -115,11 +119,17 @@ impl<'a> Pair<'a> {
         } else {
             Verdict::from_effect(metric, &effect, first, options.least_effect)
         };
+        let is_equal_share = self.samples.is_some() && metric.unit == Unit::Share && effect.value == effect.none();
         row.reason = match found.interval {
-            Err(_) if found.is_same => Some(String::from("no query differs between the two runs")),
-            Err(_) if matches!(formula(metric), Formula::Whole) && self.samples.is_some() => {
-                Some(String::from("a single value per run has no interval"))
-            }
+            _ if found.is_same && self.samples.is_none() => Some(String::from("all runs have the same value")),
+            _ if found.is_same => Some(String::from("no query differs between the two runs")),
+            Ok(_) if is_equal_share && row.verdict == Verdict::CannotTell => Some(String::from(
+                "no difference seen, but too few queries to rule one out; the verdict is same only if each query has the \
+                 same result in both runs",
+            )),
+            Err(_) if matches!(formula(metric), Formula::Whole) && self.samples.is_some() => Some(String::from(
+                "a run stores only one value of it, which has no interval; repeat the runs and join them with +",
+            )),
             // A rate is resampled in time slices of twice the mean latency, see `slices`.
             Err(NoInterval::TooFewBlocks { .. }) if matches!(formula(metric), Formula::Rate(_)) => {
                 Some(String::from("too short: an interval needs runs of at least 20 times the mean E2E latency"))
@@ -236,9 +246,30 @@ impl<'a> Pair<'a> {
         let value = if self.is_part() { part().unwrap_or(whole) } else { whole };
         // Shares without variation are not certain: no failure among three requests proves little.
         let is_alike = samples.is_paired() && one == two || metric.unit != Unit::Share && no_variation(&one, &two);
-        let is_same = value == between_none(kind) && is_alike;
+        let is_same = without_rounding(kind, value, 0.0) == between_none(kind) && is_alike;
         ChangeEstimate { value, interval, is_same }
     }
+}
+
+impl ChangeEstimate {
+    /// Removes rounding from the value and from the ends of its interval.
+    fn without_rounding(self, kind: Change, baseline: f64) -> Self {
+        let none = between_none(kind);
+        let exact = |change: f64| without_rounding(kind, change, baseline);
+        let interval = self.interval.and_then(|(interval, method)| {
+            let interval = Interval { low: exact(interval.low), high: exact(interval.high) };
+            let is_none = interval.low == none && interval.high == none;
+            if is_none { Err(NoInterval::NoVariation) } else { Ok((interval, method)) }
+        });
+        Self { value: exact(self.value), interval, is_same: self.is_same }
+    }
+}
+
+/// The change, or exactly "no change" if it is only rounding.
+fn without_rounding(kind: Change, change: f64, baseline: f64) -> f64 {
+    let none = between_none(kind);
+    let scale = if kind == Change::Difference { baseline.abs() } else { 1.0 };
+    if (change - none).abs() <= ROUNDING * scale { none } else { change }
 }
 
 /// The change, with an interval from the variation between runs.

@@ -21,7 +21,7 @@ pub struct Row {
     pub change: Option<Effect>,
     /// The verdict.
     pub verdict: Verdict,
-    /// Why there is no change, or no interval.
+    /// Why there is no change or no interval, or why equal values have this verdict.
     pub reason: Option<String>,
 }
 
@@ -87,6 +87,10 @@ impl Verdict {
             (Change::Difference, Unit::Share) => change.abs(),
             (Change::Difference, _) => change.abs() / baseline.abs(),
         };
+        // Equal shares are not certain: no failure among three requests proves little.
+        if metric.unit != Unit::Share && effect.value == effect.none() {
+            return Self::Same;
+        }
         let is_small = |change: f64| least > 0.0 && size(change) < least;
         if !effect.is_certain() {
             return match effect.interval {

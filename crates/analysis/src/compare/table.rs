@@ -31,7 +31,7 @@ pub(super) fn table(baseline: &Side, candidate: &Candidate, place: usize) -> Tab
     table
 }
 
-/// The reasons for `-` cells, each once.
+/// The reasons for `-` cells and for verdicts on equal values, each once.
 fn reasons(candidate: &Candidate) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for row in &candidate.rows {

@@ -31,6 +31,7 @@ impl Curve {
             data: object(json!({ "axis": self.axis, "points": points })),
             warnings: self.warnings.clone(),
             tables: vec![self.table()],
+            ..Findings::default()
         }
     }
 
@@ -44,6 +45,11 @@ impl Curve {
             ("TTFT p50", "ttft_p50_ms"),
             ("J/output token", "gross_j_per_output_token"),
         ];
+        let has_phases = self.points.iter().any(|point| point.prefill_joules_per_token.is_some());
+        if has_phases {
+            columns.push(("net J/input token", "prefill_j_per_input_token"));
+            columns.push(("net decode J/output token", "decode_j_per_output_token"));
+        }
         if self.has_limits {
             columns.push(("within limits", "good_share"));
         }
@@ -57,6 +63,10 @@ impl Curve {
                 cell(point.ttft_p50_ms, |value| quantity(value / 1e3, "s")),
                 cell(point.joules_per_token, |value| quantity(value, "J")),
             ];
+            if has_phases {
+                let phases = [point.prefill_joules_per_token, point.decode_joules_per_token];
+                row.extend(phases.map(|found| cell(found, |value| quantity(value, "J"))));
+            }
             if self.has_limits {
                 row.push(Cell::number(point.good_share, percent));
             }
@@ -83,7 +93,7 @@ impl Curve {
         let marks = [
             (self.knee.as_ref().ok().copied(), "knee"),
             (self.most_tokens, "most tok/s"),
-            (self.most_tokens_within_limits, "most tok/s within the limits"),
+            (self.most_tokens_within_limits, "most tok/s with 99 % within limits"),
             (self.least_joules, "lowest J/output token"),
         ];
         marks.into_iter().filter(|(marked, _)| *marked == Some(place)).map(|(_, mark)| mark).collect()
@@ -121,6 +131,8 @@ fn as_json(point: &CurvePoint) -> Value {
         "e2e_p50_ms": figure(point.e2e_p50_ms),
         "ttft_p50_ms": figure(point.ttft_p50_ms),
         "gross_j_per_output_token": figure(point.joules_per_token),
+        "prefill_j_per_input_token": figure(point.prefill_joules_per_token),
+        "decode_j_per_output_token": figure(point.decode_joules_per_token),
         "goodput_requests_per_second": figure(point.goodput),
         "good_share": point.good_share,
         "power": point.power,

@@ -30,7 +30,8 @@ pub struct Curve {
     pub least_joules: Option<usize>,
     /// The index of the point with the highest throughput.
     pub most_tokens: Option<usize>,
-    /// The index of the point with the highest throughput within the limits; `None` without limits or such a point.
+    /// The index of the point with the highest throughput among those with at least 99 % of requests within the limits;
+    /// `None` without limits or such a point.
     pub most_tokens_within_limits: Option<usize>,
     /// Whether there are limits.
     pub has_limits: bool,
@@ -53,6 +54,10 @@ pub struct CurvePoint {
     pub ttft_p50_ms: Option<Estimate>,
     /// Gross joules per output token.
     pub joules_per_token: Option<Estimate>,
+    /// Net joules of prompts per computed input token.
+    pub prefill_joules_per_token: Option<Estimate>,
+    /// Net joules of outputs per output token.
+    pub decode_joules_per_token: Option<Estimate>,
     /// Requests per second within the limits.
     pub goodput: Option<Estimate>,
     /// The share of requests within the limits.
@@ -61,7 +66,7 @@ pub struct CurvePoint {
     pub power: Option<f64>,
     /// Whether all its runs are complete.
     pub is_whole: bool,
-    /// Whether the client was the bottleneck of one of its runs.
+    /// Whether the client limited the load of one of its runs.
     pub is_client_limited: bool,
 }
 
@@ -79,7 +84,7 @@ impl Curve {
             let load = format!("{axis} {}", point.load);
             match point {
                 CurvePoint { is_whole: false, .. } => Some(format!("the run at {load} is incomplete")),
-                CurvePoint { is_client_limited: true, .. } => Some(format!("the client was the bottleneck at {load}")),
+                CurvePoint { is_client_limited: true, .. } => Some(format!("the client limited the load at {load}")),
                 _ => None,
             }
         });
@@ -128,7 +133,7 @@ fn warnings(axis: &str, points: &[CurvePoint]) -> Vec<Message> {
         }
         if point.is_client_limited {
             warnings.push(Message::new(format!(
-                "the client was the bottleneck at {axis} {}, so its results may not reflect the server",
+                "the client limited the load at {axis} {}, so its results may not reflect the server",
                 point.load
             )));
         }
@@ -164,6 +169,8 @@ impl CurvePoint {
             e2e_p50_ms,
             ttft_p50_ms: figure("ttft_p50_ms"),
             joules_per_token: figure("gross_j_per_output_token"),
+            prefill_joules_per_token: figure("prefill_j_per_input_token"),
+            decode_joules_per_token: figure("decode_j_per_output_token"),
             goodput: figure("goodput_requests_per_second"),
             good_share: share(),
             is_whole: point.runs.iter().all(|run| run.complete),
@@ -185,6 +192,8 @@ mod tests {
             e2e_p50_ms: estimate(e2e_ms),
             ttft_p50_ms: None,
             joules_per_token: estimate(100.0 / tokens),
+            prefill_joules_per_token: None,
+            decode_joules_per_token: None,
             goodput: estimate(1.0),
             good_share: Some(if e2e_ms < 300.0 { 1.0 } else { 0.5 }),
             power: power(tokens, e2e_ms / 1e3),

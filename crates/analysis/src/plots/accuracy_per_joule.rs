@@ -64,7 +64,7 @@ fn bars(input: &PlotInput, id: &str, title: &str, x: Axis, mut bars: Vec<Bar>) -
     notes.push(String::from(match (id, has_intervals) {
         ("accuracy", _) => "Whiskers are 95 % intervals (Wilson).",
         (_, true) => "Whiskers are 95 % intervals (bootstrap over queries).",
-        (_, false) => "No intervals: an interval needs at least 10 blocks of queries.",
+        (_, false) => "No intervals: too few queries. An interval needs at least 10, and more if requests overlap.",
     }));
     let names = bars.iter().map(|bar| bar.name.clone()).collect();
     let mut points = Points::default();

@@ -7,6 +7,7 @@ mod energy_per_token;
 mod latency_cdf;
 mod output_kde;
 mod pareto;
+mod power_phases;
 mod power_timeline;
 mod regression;
 mod sweep;
@@ -21,6 +22,7 @@ use ergometer_runs::{EnergySource, Summary};
 /// All plots, in reading order.
 pub static ALL: &[&dyn Plot] = &[
     &power_timeline::PowerTimeline,
+    &power_phases::PowerPhases,
     &latency_cdf::LatencyCdf,
     &regression::Regression,
     &output_kde::OutputKde,

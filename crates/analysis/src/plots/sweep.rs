@@ -88,6 +88,14 @@ fn draw(sweep: &Sweep, curve: &Curve, place: Option<usize>) -> Option<Chart> {
         &[("TTFT p50", "ttft_p50_ms", 1e-3), ("TTFT p99", "ttft_p99_ms", 1e-3), ("ITL p50", "itl_p50_ms", 1e-3)],
     );
     let energy = panel("gross energy per output token", "J", &[("", "gross_j_per_output_token", 1.0)]);
+    let phases = panel(
+        "net energy per token",
+        "J",
+        &[
+            ("prefill, per input token", "joules_per_input_token", 1.0),
+            ("decode, per output token", "decode_joules_per_output_token", 1.0),
+        ],
+    );
     let mut notes = vec![format!("Numbers beside the dots: {}.", axis_name(sweep))];
     match &curve.knee {
         Ok(place) => {
@@ -103,7 +111,7 @@ fn draw(sweep: &Sweep, curve: &Curve, place: Option<usize>) -> Option<Chart> {
         }
         Err(why) => notes.push(format!("No knee: {why}.")),
     }
-    let panels: Vec<Panel> = [latency, energy].into_iter().flatten().collect();
+    let panels: Vec<Panel> = [latency, energy, phases].into_iter().flatten().collect();
     (!panels.is_empty()).then(|| Chart {
         id: place.map_or_else(|| String::from("sweep"), |place| format!("sweep_{}", place + 1)),
         title: String::from("Latency and energy over throughput"),

@@ -43,10 +43,10 @@ fn verdict_of(curve: &Curve) -> Block {
         Ok(place) => format!("The knee is at {}.", at(*place)),
         Err(why) => format!("No knee: {why}."),
     };
-    let least = curve.least_joules.map(|place| format!(" Energy per token is lowest at {}.", at(place)));
-    let within = curve
-        .most_tokens_within_limits
-        .map(|place| format!(" Throughput within the latency limits is highest at {}.", at(place)));
+    let least = curve.least_joules.map(|place| format!(" Energy per output token is lowest at {}.", at(place)));
+    let within = curve.most_tokens_within_limits.map(|place| {
+        format!(" Of the loads with 99 % of requests within the limits, throughput is highest at {}.", at(place))
+    });
     let text = [Some(knee), least, within].into_iter().flatten().collect();
     Block::Verdict { text, tone: Tone::Plain }
 }

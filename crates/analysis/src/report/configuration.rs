@@ -53,7 +53,7 @@ fn reason(closing: Closing) -> &'static str {
     match closing {
         Closing::Finished => "all queries were done",
         Closing::Duration => "--duration was reached",
-        Closing::TooManyFailures => "--max-failures was reached",
+        Closing::TooManyFailures => "too many requests failed, or the server stopped answering",
         Closing::Interrupted => "interrupted by the user",
         Closing::Unwritable => "the journal could not be written",
         Closing::Unreadable => "the dataset could not be read",

@@ -58,7 +58,7 @@ pub(super) fn verdict(run: &Run) -> Block {
         but(String::from("The run is incomplete."));
     }
     if summary.load.as_ref().is_some_and(|load| load.client_limited) {
-        but(String::from("The client was the bottleneck, so the results may not reflect the server."));
+        but(String::from("The client limited the load, so the results may not reflect the server."));
     }
     if run.energy == Some(EnergySource::Modelled) {
         but(String::from("The energy is modelled, not measured."));
@@ -113,7 +113,7 @@ pub(super) fn figures(run: &Run) -> Vec<Figure> {
         "above idle power",
     );
     let per_token = totals.and_then(|totals| totals.gross_j_per_output_token).map(Estimate::exact);
-    add("energy per token", with_interval(per_token, &joules), &format!("gross, output tokens, {source}"));
+    add("energy per output token", with_interval(per_token, &joules), &format!("gross, {source}"));
     let intelligence = summary.intelligence.as_ref();
     let per_joule = intelligence.map(|found| found.per_joule_with_meter.unwrap_or(found.per_joule));
     add("intelligence per joule", with_interval(per_joule, &significant), "correct answers per gross joule");

@@ -46,7 +46,7 @@ pub fn report(input: &PlotInput, options: &Options) -> Result<Page, AnalysisErro
     sections.push(section("notices", "Warnings", notices(&analyzed)));
     let mut parts: [(&str, &str, &[&str], &[&str]); 6] = [
         ("load", "Load", &["sweep"], &["goodput"]),
-        ("timeline", "Timeline", &["power_timeline"], &["drift"]),
+        ("timeline", "Timeline", &["power_timeline", "power_phases"], &["drift"]),
         ("latencies", "Latency", &["latency_cdf"], &["percentiles"]),
         ("joules", "Energy", &["energy_per_token"], &["efficiency", "energy_per_token", "phases"]),
         ("right_answers", "Accuracy", &["accuracy_per_joule", "pareto"], &["accuracy"]),
@@ -62,6 +62,8 @@ pub fn report(input: &PlotInput, options: &Options) -> Result<Page, AnalysisErro
         blocks.extend(analyses.iter().flat_map(|analysis| tables(&analyzed, analysis)).map(Block::Table));
         sections.push(section(id, title, blocks));
     }
+    let place = sections.iter().position(|section| section.id == "right_answers").unwrap_or(sections.len());
+    sections.insert(place, section("costs", "Cost model", costs(&analyzed)));
     sections.push(section("outliers", "Outliers", tables(&analyzed, "outliers").map(Block::Table).collect()));
     for one in analyzed.iter().filter(|_| in_detail) {
         let (id, title) = (suffixed("queries", one, &analyzed), titled("Queries", one, &analyzed));
@@ -129,6 +131,24 @@ fn notices(analyzed: &[AnalyzedRun]) -> Vec<Block> {
     if notices.is_empty() { Vec::new() } else { vec![Block::Notices(notices)] }
 }
 
+/// The cost models, and what the data does not show about them.
+fn costs(analyzed: &[AnalyzedRun]) -> Vec<Block> {
+    let mut blocks: Vec<Block> = tables(analyzed, "cost_model").map(Block::Table).collect();
+    let with_model = analyzed.iter().flat_map(|one| &one.findings);
+    let with_model = with_model.filter(|(id, findings)| *id == "cost_model" && !findings.tables.is_empty());
+    let mut notices: Vec<Notice> = Vec::new();
+    for warning in with_model.flat_map(|(_, findings)| &findings.warnings) {
+        let remedy = warning.command_line_hint().unwrap_or_default();
+        let notice = Notice { text: warning.text.clone(), remedy };
+        // Runs that were fitted together have the same model.
+        if !notices.contains(&notice) {
+            notices.push(notice);
+        }
+    }
+    blocks.extend((!notices.is_empty()).then_some(Block::Notices(notices)));
+    blocks
+}
+
 /// The tables of an analysis for every run.
 fn tables<'a>(analyzed: &'a [AnalyzedRun], analysis: &'a str) -> impl Iterator<Item = Table> + use<'a> {
     analyzed.iter().flat_map(move |one| {
@@ -167,7 +187,7 @@ struct Charts(Vec<(&'static str, Vec<Chart>)>);
 impl Charts {
     fn draw(input: &PlotInput, in_detail: bool) -> Result<Self, AnalysisError> {
         // Timelines of many runs would fill most of the page.
-        let wanted = plots::ALL.iter().filter(|plot| in_detail || plot.id() != "power_timeline");
+        let wanted = plots::ALL.iter().filter(|plot| in_detail || !plot.id().starts_with("power_"));
         let charts: Result<Vec<_>, AnalysisError> = wanted.map(|plot| Ok((plot.id(), plot.draw(input)?))).collect();
         charts.map(Self)
     }

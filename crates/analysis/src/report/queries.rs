@@ -5,7 +5,7 @@ use ergometer_units::format::{quantity, thousands};
 
 use super::RequestLink;
 use crate::AnalysisError;
-use ergometer_runs::saved::{Query, Run, Texts};
+use ergometer_runs::saved::{Attribution, Query, Run, Texts};
 
 /// Maximum number of rows; more would make the page slow.
 const MOST: usize = 1_000;
@@ -19,27 +19,26 @@ pub(super) fn blocks(run: &Run, link: RequestLink) -> Result<Vec<Block>, Analysi
     }
     let wanted = chosen(run);
     let texts = Texts::read(run, &wanted, LENGTH)?;
-    let mut table = Table::new(
-        "queries",
-        "",
-        &[
-            ("request", "request"),
-            ("subject", "subject"),
-            ("prompt", "problem"),
-            ("answer", "response"),
-            ("correct", "correct"),
-            ("input tokens", "input_tokens"),
-            ("output tokens", "output_tokens"),
-            ("TTFT", "ttft_s"),
-            ("E2E latency", "total_s"),
-            ("energy", "gross_j"),
-        ],
-    );
+    let has_net = run.queries.iter().any(|query| query.attribution.is_some());
+    let mut columns = vec![
+        ("request", "request"),
+        ("subject", "subject"),
+        ("prompt", "problem"),
+        ("answer", "response"),
+        ("correct", "correct"),
+        ("input tokens", "input_tokens"),
+        ("output tokens", "output_tokens"),
+        ("TTFT", "ttft_s"),
+        ("E2E latency", "total_s"),
+        ("energy", "gross_j"),
+    ];
+    columns.extend(has_net.then_some(("net energy", "net_j")));
+    let mut table = Table::new("queries", "", &columns);
     for &place in &wanted {
         let query = &run.queries[place];
         let text = texts.get(&place).cloned().unwrap_or_default();
         let response = if query.is_completed() { text.response } else { format!("failed: {}", text.cause) };
-        table.rows.push(vec![
+        let mut row = vec![
             match link {
                 RequestLink::ToTimeline => Cell::Request { request: query.request },
                 RequestLink::None => Cell::Number { value: query.request as f64, shown: query.request.to_string() },
@@ -53,7 +52,15 @@ pub(super) fn blocks(run: &Run, link: RequestLink) -> Result<Vec<Block>, Analysi
             Cell::number(query.ttft_s, |seconds| quantity(seconds, "s")),
             Cell::number(query.total_s, |seconds| quantity(seconds, "s")),
             energy(query),
-        ]);
+        ];
+        row.extend(has_net.then(|| net_energy(query)));
+        table.rows.push(row);
+    }
+    if has_net {
+        table.notes.push(String::from(
+            "Net energy: the share of the energy above idle power, with its 95 % interval; the shares sum to the net \
+             energy of all requests.",
+        ));
     }
     if wanted.len() < run.queries.len() {
         table.notes.push(format!(
@@ -73,6 +80,13 @@ fn energy(query: &Query) -> Cell {
     } else {
         Cell::Number { value: energy.gross, shown }
     }
+}
+
+/// The share of the net energy with its interval.
+fn net_energy(query: &Query) -> Cell {
+    let Some(Attribution { share: value, low, high, .. }) = query.attribution else { return Cell::Absent };
+    let joules = |joules: f64| quantity(joules, "J");
+    Cell::Estimate { value, low, high, shown: format!("{} ({} to {})", joules(value), joules(low), joules(high)) }
 }
 
 /// The indices of the queries in the table, in the order of the run.

@@ -138,7 +138,7 @@ fn the_file_has_the_format_of_intelligence_per_watt() {
     for (_, line) in regressions.as_object().unwrap() {
         assert_eq!(keys(line), ["count", "slope", "intercept", "r2", "avg_y"]);
     }
-    let failed = "33 of 60 queries failed; each fit includes those that have both of its values";
+    let failed = "33 of 60 queries failed; a fit uses every query that has both quantities it relates";
     assert!(findings.warnings.contains(&Message::from(failed)), "{:?}", findings.warnings);
 }
 
@@ -217,12 +217,22 @@ fn zeros_are_counted_and_left_out_with_skip_zeroes() {
     };
     let run = run_of(vec![zero.clone(), zero]);
     let found = analyse("regression", &run);
+    let zeros = [
+        "a GPU energy of 0",
+        "a GPU power of 0",
+        "a TTFT of 0",
+        "an E2E latency of 0",
+        "0 output tokens",
+        "0 input tokens",
+        "0 tokens in total",
+    ];
+    assert_eq!(found.warnings, zeros.map(|zero| Message::new(format!("2 queries have {zero}"))));
+    // The file has the wording of intelligence-per-watt.
     let names =
         ["per-query energy", "per-query power", "TTFT", "latency", "completion-token", "prompt-token", "total-token"];
-    assert_eq!(
-        found.warnings,
-        names.map(|name| Message::new(format!("encountered 2 {name} samples equal to 0.0 in dataset")))
-    );
+    let in_file = serde_json::to_value(found.artifact("regression")).unwrap();
+    let expected = names.map(|name| format!("encountered 2 {name} samples equal to 0.0 in dataset"));
+    assert_eq!(in_file["warnings"], json!(expected));
     let power = &found.data["regressions"]["total_tokens_vs_power"];
     assert_eq!((&power["count"], &power["avg_y"]), (&json!(0), &Value::Null));
     let skipping = Options { skip_zeroes: true, ..Options::default() };

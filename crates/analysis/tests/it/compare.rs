@@ -145,6 +145,38 @@ fn higher_cost_is_worse_and_pairing_narrows_the_interval() {
 }
 
 #[test]
+fn a_change_of_the_size_of_rounding_is_no_change() {
+    let with = |per_watt: f64| {
+        let mut told = summary();
+        told["intelligence"] = json!({"per_joule": {"value": 0.5}, "per_watt": {"value": per_watt}});
+        made_up(1.0, 1, told)
+    };
+    let sum = 0.1 + 0.2;
+    assert!(sum > 0.3, "by rounding");
+    for (first, second) in [(0.3, sum), (sum, 0.3)] {
+        let found = compare(&[with(first), with(second)], &Options::default()).unwrap();
+        let per_watt = row(&found, "intelligence_per_watt");
+        assert_eq!((per_watt.verdict, per_watt.change.unwrap().value), (Verdict::Same, 1.0), "{per_watt:?}");
+    }
+    let found = compare(&[with(0.3), with(0.300_001)], &Options::default()).unwrap();
+    assert_eq!(row(&found, "intelligence_per_watt").verdict, Verdict::Better, "a certain change of 3e-6");
+}
+
+#[test]
+fn equal_shares_are_the_same_only_if_no_query_differs() {
+    let failed = |second: Value| {
+        let found = compare(&[made_up(1.0, 1, summary()), made_up(1.0, 2, second)], &Options::default()).unwrap();
+        let row = row(&found, "failed_share");
+        assert_eq!((row.change.unwrap().value, row.change.unwrap().method), (0.0, Some(Method::Proportions)));
+        (row.verdict, row.reason.clone().unwrap())
+    };
+    assert_eq!(failed(summary()), (Verdict::Same, String::from("no query differs between the two runs")));
+    let (verdict, reason) = failed(json!({"dataset_fingerprint": "another"}));
+    assert_eq!(verdict, Verdict::CannotTell);
+    assert!(reason.contains("same only if each query has the same result"), "{reason}");
+}
+
+#[test]
 fn modelled_energy_is_never_compared_with_measured_energy() {
     let mut runs = [made_up(1.0, 1, summary()), made_up(1.0, 2, summary())];
     runs[1].energy = Some(EnergySource::Modelled);

@@ -8,7 +8,7 @@ use ergometer_analysis::plots::{self, Detail, PlotInput};
 use ergometer_analysis::report::report;
 use ergometer_charts::{Block, Chart, Mark, Theme, svg};
 use ergometer_runs::ReadError;
-use ergometer_runs::saved::{Run, Saved, SavedSweep};
+use ergometer_runs::saved::{Attribution, Run, Saved, SavedSweep};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs").join(name)
@@ -145,4 +145,71 @@ fn a_run_without_queries_has_no_page() {
         let charts = plot.draw(&shown).unwrap();
         assert!(charts.is_empty() || plot.id() == "power_timeline", "{}", plot.id());
     }
+}
+
+/// A copy of a fixture with a cost model, and its folder.
+fn with_cost_model(name: &str) -> (tempfile::TempDir, PlotInput) {
+    let folder = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(fixture(name)).unwrap().map(Result::unwrap) {
+        if entry.path().is_file() {
+            std::fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+        }
+    }
+    ergometer_runs::testing::cost_models().write(folder.path()).unwrap();
+    let run = Run::open(folder.path()).unwrap();
+    (folder, PlotInput::new(vec![run], Vec::new(), Detail::Page))
+}
+
+/// The labels of the stacked areas, and the watts of the highest one over the first interval.
+fn layers(chart: &Chart) -> (Vec<&str>, f64) {
+    let mut labels = Vec::new();
+    let mut highest = 0.0_f64;
+    for mark in &chart.panels[0].marks {
+        match mark {
+            Mark::Step { label, .. } => labels.push(label.as_str()),
+            Mark::Band { high, .. } => highest = highest.max(high[0]),
+            other => panic!("{other:?}"),
+        }
+    }
+    (labels, highest)
+}
+
+#[test]
+fn power_is_split_into_idle_prefill_and_decode() {
+    let (_folder, shown_with) = with_cost_model("h200_sixteen");
+    let with = drawn(&shown_with, "power_phases");
+    let without = drawn(&shown(&["h200_sixteen"], Detail::Page), "power_phases");
+    assert_eq!((ids(&with), ids(&without)), (vec!["power_phases"], vec!["power_phases"]));
+    let ((divided, total), (undivided, same)) = (layers(&with[0]), layers(&without[0]));
+    assert_eq!(divided[..3], ["idle", "+ decode", "+ prefill"]);
+    assert_eq!(undivided, ["idle", "+ above idle"]);
+    assert!((total - same).abs() < 1e-9 && total > 125.0, "the sum is the measured power");
+    assert!(without[0].notes.iter().any(|note| note.contains("no cost model")), "{:?}", without[0].notes);
+    let modelled = shown(&["mock_limits"], Detail::Page);
+    assert!(drawn(&modelled, "power_phases").is_empty(), "idle power is unknown");
+}
+
+#[test]
+fn a_report_shows_the_cost_model_and_net_joules() {
+    let section = |page: &ergometer_charts::Page, id: &str| page.sections.iter().position(|section| section.id == id);
+    let columns = |page: &ergometer_charts::Page| -> Vec<String> {
+        let tables = page.sections.iter().flat_map(|section| &section.blocks);
+        let mut tables = tables.filter_map(|block| if let Block::Table(table) = block { Some(table) } else { None });
+        let queries = tables.find(|table| table.id == "queries").unwrap();
+        queries.columns.iter().map(|column| column.name.clone()).collect()
+    };
+    let plain = report(&shown(&["h200_sixteen"], Detail::Page), &Options::default()).unwrap();
+    assert_eq!((section(&plain, "costs"), columns(&plain).last().unwrap().as_str()), (None, "gross_j"));
+    let (_folder, mut input) = with_cost_model("h200_sixteen");
+    let attribution = Attribution { share: 2.0, low: 1.5, high: 2.5, prefill_j: Some(0.5), decode_j: Some(1.5) };
+    input.runs[0].queries[0].attribution = Some(attribution);
+    let page = report(&input, &Options::default()).unwrap();
+    assert!(section(&page, "costs").unwrap() > section(&page, "joules").unwrap());
+    assert_eq!(columns(&page).last().unwrap(), "net_j");
+    let html = page.html();
+    assert!(
+        html.contains("Cost model of the server")
+            && html.contains("add requests with more different lengths of prompts")
+    );
+    assert!(html.contains("2.000 J (1.500 J to 2.500 J)"));
 }

@@ -10,20 +10,22 @@ use super::Format;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  ergo compare runs/a runs/b                    b against a
-  ergo compare a1+a2+a3 b1+b2+b3                three repeats each; intervals from the variation between repeats
-  ergo compare runs/sweep_H200_llama_builtin    the points of a sweep, and its knee
+  ergo compare runs/a runs/b                  b against a
+  ergo compare a1+a2+a3 b1+b2+b3              three repeats of each run
+  ergo compare runs/sweep_H200_llama_builtin  the points of a sweep, and its knee
   ergo compare base new --fail-if 'joules_per_token > +5%' --fail-if 'accuracy < -2'")]
 pub(crate) struct CompareArguments {
     /// Run folders, the baseline first, or one sweep folder; `+` joins the repeats of a run, as in a1+a2+a3.
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<OsString>,
     /// Exit with code 1 if this condition is true: METRIC OPERATOR LIMIT, where the operator is >, >=, < or <=, and
-    /// docs/compare.md lists the metrics. A limit with a sign is a change from the baseline (+5%, -2, +20ms); without a
-    /// sign it is a value (200ms, 90%). Repeatable, or separated by commas.
+    /// docs/compare.md lists the metrics. A limit without a sign is a value (200ms, 90%). A limit with a sign is a
+    /// change from the baseline: +5% relative to it, +20ms in the unit of the metric, -2 in percentage points of a
+    /// share such as accuracy. A change that is not statistically significant is only a warning, except with --strict.
+    /// Repeatable, or separated by commas.
     #[arg(long, value_name = "EXPR", value_parser = parse_limits)]
     pub(crate) fail_if: Vec<Limits>,
-    /// With --fail-if: also fail if the data cannot rule out a change beyond the limit.
+    /// With --fail-if: also fail if the change is beyond the limit but not statistically significant.
     #[arg(long, requires = "fail_if")]
     pub(crate) strict: bool,
     /// Treat changes smaller than this as no change.

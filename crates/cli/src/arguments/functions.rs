@@ -11,6 +11,9 @@ use super::trace::{FilesArguments, FilterArguments, OrderArguments, Sorted, pars
 const SORT_HELP: &str = "Sort key. Times are sorted in ascending order, so that the fastest variant comes first; \
                          counts in descending order, ids in ascending order";
 
+/// The help of --top: rows are variants, which do not belong to a device.
+const TOP_HELP: &str = "Number of variants; 0 prints all [default: 20 in tables, all in json and csv]";
+
 #[derive(Debug, Args)]
 #[command(
     after_help = "An execution on several devices counts once, with the longest of their times. With --prefix, --regex or \
@@ -18,7 +21,8 @@ const SORT_HELP: &str = "Sort key. Times are sorted in ascending order, so that 
                   deviation without the smallest and the largest value, as older autotuners report it.\nTimes of an \
                   execution: busy is the time during which at least one of its events ran, span the time from its \
                   first start to its last end.",
-    mut_arg("sort", |sort| sort.help(SORT_HELP))
+    mut_arg("sort", |sort| sort.help(SORT_HELP)),
+    mut_arg("top", |top| top.help(TOP_HELP))
 )]
 pub(crate) struct FunctionsArguments {
     #[command(flatten)]
@@ -73,18 +77,29 @@ mod tests {
     use super::*;
     use crate::arguments::Arguments;
 
-    /// The direction of --sort differs between the commands.
-    #[test]
-    fn help_of_sort_has_the_direction_of_the_command() {
+    /// The help of an option of an `ergo trace` command.
+    fn help(command: &str, option: &str) -> String {
         let root = Arguments::command();
-        let trace = root.find_subcommand("trace").unwrap();
-        let help = |name: &str| {
-            let sort =
-                trace.find_subcommand(name).unwrap().get_arguments().find(|argument| argument.get_id() == "sort");
-            sort.unwrap().get_help().unwrap().to_string()
-        };
-        assert!(help("functions").starts_with("Sort key. Times are sorted in ascending order"));
-        assert!(help("ops").starts_with("Sort key. Times and counts are sorted in descending order"));
+        let command = root.find_subcommand("trace").unwrap().find_subcommand(command).unwrap();
+        let argument = command.get_arguments().find(|argument| argument.get_long() == Some(option)).unwrap();
+        argument.get_help().unwrap().to_string()
+    }
+
+    /// The direction of --sort, and the rows of --top, differ between the commands.
+    #[test]
+    fn help_of_sort_and_top_has_the_rows_of_the_command() {
+        assert!(help("functions", "sort").starts_with("Sort key. Times are sorted in ascending order"));
+        assert!(help("ops", "sort").starts_with("Sort key. Times and counts are sorted in descending order"));
+        assert!(help("functions", "top").starts_with("Number of variants;"));
+        assert!(help("ops", "top").starts_with("Number of rows per device;"));
+    }
+
+    #[test]
+    fn the_filters_of_gaps_select_gaps() {
+        for option in ["prefix", "regex", "min-duration"] {
+            assert!(help("gaps", option).starts_with("Only gaps "), "{option}");
+            assert!(help("ops", option).starts_with("Only events "), "{option}");
+        }
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub(crate) struct LoadArguments {
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_think)]
     pub(crate) think_time: Think,
     /// Latency limits of a good request, for goodput, as in `ttft=200ms,tpot=50ms,e2e=5s`. Further limits: `itl`, and
-    /// `ttft_scheduled` (TTFT from the scheduled time).
+    /// `ttft_scheduled` (TTFT counted from the time at which the request was due).
     #[arg(long, value_name = "LIMITS", value_parser = parse_slo)]
     pub(crate) slo: Option<Slo>,
     /// Generate --max-tokens tokens even if the model would stop earlier; for servers with the parameter `ignore_eos`.

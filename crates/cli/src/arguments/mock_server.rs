@@ -32,7 +32,7 @@ Faults:
   empty         an answer without content
   compressed    gzip although the client does not accept it
 The header `x-mock-fault: KIND` requests a fault.
-GET /stats reports what was sent and when; DELETE /stats resets it.";
+GET /stats reports each request, with the times at which it was received and answered; DELETE /stats resets them.";
 
 #[derive(Debug, Args)]
 #[command(after_help = FOOTER)]
@@ -46,7 +46,7 @@ pub(crate) struct MockServerArguments {
     #[command(flatten)]
     fault: FaultArguments,
     /// Format of the output: the address at the start, and the statistics at the end.
-    #[arg(long, value_enum, default_value = "text")]
+    #[arg(long, value_enum, default_value = "text", help_heading = "Output")]
     pub(crate) format: ServerFormat,
 }
 
@@ -111,6 +111,9 @@ struct StreamArguments {
     /// Where a stream reports its token usage.
     #[arg(long, value_enum, default_value = "chunk")]
     usage: Usage,
+    /// Number of prompt tokens that the usage reports as cached, at most all of them [default: not reported].
+    #[arg(long, value_name = "N")]
+    cached_tokens: Option<u64>,
     /// Whether to send `[DONE]` at the end.
     #[arg(long, value_enum, default_value = "on")]
     done: Switch,
@@ -201,6 +204,7 @@ impl MockServerArguments {
                 Usage::Last => UsagePosition::Last,
                 Usage::None => UsagePosition::None,
             },
+            cached_tokens: self.stream.cached_tokens,
             end: match self.stream.done {
                 Switch::On => StreamEnd::Done,
                 Switch::Off => StreamEnd::Bare,

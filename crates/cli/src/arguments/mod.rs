@@ -32,7 +32,7 @@ pub(crate) use mock_server::{MockServerArguments, ServerFormat};
 pub(crate) use monitor::{MonitorArguments, SplitRule, StreamFormat};
 pub(crate) use pictures::{PictureFormat, PlotArguments, ReportArguments, ThemeChoice};
 pub(crate) use profile::{
-    FinalizeArguments, ListArguments, ListKind, ProfileArguments, ServerArguments, SummaryFormat,
+    AttributeArguments, FinalizeArguments, ListArguments, ListKind, ProfileArguments, ServerArguments, SummaryFormat,
 };
 pub(crate) use trace::{
     CatArguments, ClassArguments, ClassChoice, ExecutionSort, ExecutionsArguments, FilesArguments, FilterArguments,
@@ -70,8 +70,10 @@ pub(crate) struct GlobalArguments {
 pub(crate) enum Command {
     /// Send a dataset to a model and record the time and energy of every query.
     Profile(Box<ProfileArguments>),
-    /// Write the result files of a killed run from its journal.
+    /// Write the result files of a run from its journal, for example after it was killed.
     Finalize(FinalizeArguments),
+    /// Fit one cost model to several runs of a server, and rewrite the energy of their requests.
+    Attribute(AttributeArguments),
     /// Analyze saved runs: energy per token, latency distributions, prefill and decode.
     Analyze(AnalyzeArguments),
     /// Plot saved runs: power and requests over time, latency, energy per token, accuracy per joule, sweeps.
@@ -90,7 +92,7 @@ pub(crate) enum Command {
     Measure(MeasureArguments),
     /// Estimate the energy of time windows in a recording.
     Energy(EnergyArguments),
-    /// Analyze a profiler trace: exact times of modules, ops, kernels and steps.
+    /// Analyze an XLA profiler trace (.xplane.pb, as JAX writes it): compiled modules, ops, kernels, steps.
     #[command(subcommand)]
     Trace(Box<TraceCommand>),
     /// Run a simulated inference server, to try out load tests and failures.
@@ -115,16 +117,16 @@ pub(crate) enum Format {
 #[derive(Debug, Args)]
 pub(crate) struct SensorArguments {
     /// Use only this device (gpu:0), sensor (nvml-energy:0), or kind of device: gpu, cpu, npu, rail (supply rail),
-    /// host, meter (meter of the whole machine: BMC, battery, or your own --sensor). Repeatable, or
-    /// separated by commas.
+    /// meter (meter of the whole machine: BMC, battery, or your own --sensor), host (utilization, clock and memory of
+    /// the machine, no energy). Repeatable, or separated by commas.
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
     pub(crate) device: Vec<Selector>,
     /// Also read your own meter: command:'ipmitool dcmi power reading', csv:FILE, or prometheus:FILE (a file in the
     /// Prometheus text format). Repeatable.
     ///
     /// Options go in brackets: command[every=5s,pattern='Average.* ([0-9]+) Watts']:COMMAND. All sensors take name,
-    /// every, unit (W, kW, J, kWh, …) and signal (power or energy). Commands also take timeout and pattern, csv takes
-    /// the columns time and value, and prometheus takes metric.
+    /// every, unit (W, kW, J, kWh, …) and signal (power or energy). command also takes timeout and pattern; csv takes
+    /// time and value (the names of the columns); prometheus takes metric (the name of the metric).
     #[arg(long, value_name = "SPEC", value_parser = SensorParser)]
     pub(crate) sensor: Vec<Spec>,
     /// Do not model CPU power when no sensor measures it.
@@ -154,7 +156,8 @@ pub(crate) struct MeasureArguments {
     /// Measure idle power for this long before and after the command, to compute net energy; 0s skips it.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     pub(crate) idle: Duration,
-    /// Record every reading to this file.
+    /// Record every reading to this file, for `ergo energy` and `ergo monitor --replay`; a name ending in .gz is
+    /// compressed.
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
     /// Output format. With json and csv, the command's stdout goes to stderr.
@@ -167,7 +170,8 @@ pub(crate) struct MeasureArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct EnergyArguments {
-    /// Recording made by `ergo monitor --record`, or raw NVML readings (JSON); either may be gzip-compressed.
+    /// Recording made by `ergo monitor --record` or `ergo measure --record`, or raw NVML readings (JSON); either
+    /// may be gzip-compressed.
     pub(crate) recording: PathBuf,
     /// Time window in microseconds since the Unix epoch. Repeatable.
     #[arg(long, value_name = "START_US..END_US", value_parser = parse_window)]

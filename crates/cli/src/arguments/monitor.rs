@@ -15,7 +15,7 @@ pub(crate) struct MonitorArguments {
     /// Time between two lines or refreshes.
     #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     pub(crate) interval: Duration,
-    /// Stop after this long [default: at Ctrl-C].
+    /// Stop after this long [default: until Ctrl-C].
     #[arg(long, short, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
     /// Record every reading to this file, for `ergo energy` and `--replay`; a name ending in .gz is compressed.
@@ -40,7 +40,8 @@ pub(crate) struct MonitorArguments {
     /// Initial time range of the graphs, up to 1h; the keys + and - change it.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     pub(crate) history: Duration,
-    /// Output format [default: full screen on a terminal, table elsewhere].
+    /// Output format [default: full screen on a terminal, table elsewhere; with --once, one frame of the full screen as
+    /// text].
     #[arg(long, value_enum)]
     pub(crate) format: Option<StreamFormat>,
 }

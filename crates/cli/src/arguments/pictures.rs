@@ -38,7 +38,7 @@ pub(crate) struct ReportArguments {
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Latency limits for goodput, instead of those of the run, as in `ttft=200ms,tpot=50ms,e2e=5s`. Further limits:
-    /// `itl`, and `ttft_scheduled` (TTFT from the scheduled time).
+    /// `itl`, and `ttft_scheduled` (TTFT counted from the time at which the request was due).
     #[arg(long, value_name = "LIMITS", value_parser = parse_limits)]
     pub(crate) slo: Option<Limits>,
     /// Random seed of the bootstrap (resampling for confidence intervals).

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::sensor::SensorParser;
 use super::{Format, LoadArguments};
-use crate::figures::{parse_count, parse_duration, parse_pair, parse_positive, parse_price};
+use crate::figures::{parse_count, parse_duration, parse_duration_or_off, parse_pair, parse_positive, parse_price};
 use ergometer_sensors::external::Spec;
 
 #[derive(Debug, Args)]
@@ -62,7 +62,7 @@ pub(crate) struct DatasetArguments {
     /// Grader of the answers (`ergo list graders`) [default: the dataset's].
     #[arg(long, value_name = "GRADER")]
     pub(crate) grader: Option<String>,
-    /// Grade the answers after the run with a model on this OpenAI-compatible server.
+    /// After the run, let a model on this OpenAI-compatible server grade the answers.
     #[arg(long, value_name = "URL", conflicts_with = "grader")]
     pub(crate) judge: Option<String>,
     /// Model of the judge [default: the server's only model].
@@ -142,7 +142,7 @@ pub(crate) struct RequestArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Energy and cost")]
 pub(crate) struct EnergyArguments {
-    /// Count only the energy of this device (gpu:0) or kind of device: gpu, cpu, npu, rail (supply rail), host, meter
+    /// Count only the energy of this device (gpu:0) or kind of device: gpu, cpu, npu, rail (supply rail), meter
     /// (meter of the whole machine: BMC, battery, or your own --sensor). Repeatable, or separated by commas.
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
@@ -150,8 +150,8 @@ pub(crate) struct EnergyArguments {
     /// Prometheus text format). Repeatable.
     ///
     /// Options go in brackets: command[every=5s,pattern='Average.* ([0-9]+) Watts']:COMMAND. All sensors take name,
-    /// every, unit (W, kW, J, kWh, …) and signal (power or energy). Commands also take timeout and pattern, csv takes
-    /// the columns time and value, and prometheus takes metric.
+    /// every, unit (W, kW, J, kWh, …) and signal (power or energy). command also takes timeout and pattern; csv takes
+    /// time and value (the names of the columns); prometheus takes metric (the name of the metric).
     #[arg(long, value_name = "SPEC", value_parser = SensorParser)]
     pub(crate) sensor: Vec<Spec>,
     /// Do not model CPU power when no sensor measures it.
@@ -166,6 +166,15 @@ pub(crate) struct EnergyArguments {
     /// Measure idle power for this long before and after the run, to compute net energy; 0s skips it.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     pub(crate) idle: Duration,
+    /// Before a run with --concurrency 8 or more, or with --rate or --replay, send calibration requests for this long:
+    /// half of the time 1 in flight, half 4. They are not part of the results; they make the energy per request more
+    /// accurate. A calibration less than 24 hours old is used again. `off` disables it.
+    #[arg(long, value_name = "TIME|off", default_value = "6s", value_parser = parse_duration_or_off)]
+    pub(crate) calibrate: Duration,
+    /// Log of the server's engine steps during the run, to attribute energy to requests: JSON Lines, or the log of vLLM
+    /// with --enable-logging-iteration-details. For a sweep, pass it to `ergo attribute` afterwards.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) engine_log: Option<PathBuf>,
     /// Number of model parameters, such as 8B or 135M, if the client does not report it.
     #[arg(long, value_name = "COUNT", value_parser = parse_count)]
     pub(crate) model_params: Option<u64>,
@@ -248,9 +257,26 @@ impl From<RunFormat> for SummaryFormat {
 pub(crate) struct FinalizeArguments {
     /// Run folder.
     pub(crate) run: PathBuf,
+    /// Log of the server's engine steps, to attribute energy to requests: JSON Lines, or the log of vLLM with
+    /// --enable-logging-iteration-details.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) engine_log: Option<PathBuf>,
     /// Format of the summary.
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: RunFormat,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AttributeArguments {
+    /// Run folders with the same model, server and devices, or a sweep folder.
+    #[arg(required = true, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// Log of the server's engine steps: JSON Lines, or the log of vLLM with --enable-logging-iteration-details.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) engine_log: Option<PathBuf>,
+    /// Output format.
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]

@@ -10,20 +10,53 @@ use super::Format;
 use super::functions::FunctionsArguments;
 use crate::figures::{parse_bytes, parse_picos};
 
-/// Defines the times of ops, kernels, events and scopes.
-const ROW_TIMES: &str = "Times of a row: self is the sum of the durations of its events without nested events, share \
-                         its part of the self time of the device, total the sum with nested events, busy the time \
-                         during which at least one of its events ran.";
+/// Defines the times of ops, kernels and events.
+const ROW_TIMES: &str = "\
+Times of a row:
+  self   sum of the durations of its events, each without the time of the events nested in it
+  share  its self time as a share of the self time of the device
+  total  sum of the durations of its events
+  busy   time during which at least one of its events ran";
 
 /// Defines the times of modules and executions.
-const WORK_TIMES: &str = "Times of a row: busy is the time during which at least one of its events ran, self the sum \
-                          of the durations of its events without nested events, total the sum with them, span the time \
-                          from the first start to the last end.";
+const WORK_TIMES: &str = "\
+Times of a row:
+  busy   time during which at least one of its events ran
+  span   time from the first start to the last end of its events
+  self   sum of the durations of its events, each without the time of the events nested in it
+  share  its self time as a share of the self time of the device
+  total  sum of the durations of its events";
 
 /// Defines the times of steps.
-const STEP_TIMES: &str = "Times of a step: window is from the start to the end of the step itself, span from the first \
-                          start to the last end of its events; busy is the time during which at least one of them ran, \
-                          self the sum of their durations without nested events, total the sum with them.";
+const STEP_TIMES: &str = "\
+Times of a step:
+  window  time from the start to the end of the step itself
+  span    time from the first start to the last end of its events, which may run after the window
+  busy    time during which at least one of its events ran
+  self    sum of the durations of its events, each without the time of the events nested in it
+  share   its self time as a share of the self time of the device
+  total   sum of the durations of its events";
+
+/// Defines the times of scopes.
+const SCOPE_TIMES: &str = "\
+Times of a scope:
+  self   sum of the self times of its ops, including those in nested scopes; the self time of an op
+         is its duration without the time of the events nested in it
+  own    like self, but without the ops in nested scopes
+  share  its self time as a share of the self time of the device
+  total  sum of the durations of its ops, including those in nested scopes
+  busy   time during which at least one of its ops ran, including those in nested scopes";
+
+/// What the filters and the order of `summary` apply to.
+const SUMMARY_FILTERS: &str =
+    "Filters and order apply to the lists of modules and kernels; the times of a device cover all its events.";
+
+/// The help of the filters of `gaps`, which apply to gaps and not to events.
+const GAPS_PREFIX: &str = "Only gaps before or after an event whose module, op or event name (kernel name on a GPU) \
+                           starts with this text";
+const GAPS_REGEX: &str =
+    "Only gaps before or after an event whose module, op or event name matches this regular expression";
+const GAPS_MIN_DURATION: &str = "Only gaps of at least this duration, as in 1us or 500ns";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TraceCommand {
@@ -35,7 +68,7 @@ pub(crate) enum TraceCommand {
     /// Kernels: counts and times, over all ops.
     #[command(after_help = ROW_TIMES)]
     Kernels(KernelsArguments),
-    /// All events by name, including host threads.
+    /// All events by name, including those of host threads.
     #[command(after_help = ROW_TIMES)]
     Events(TableArguments<RowSort>),
     /// Compiled modules (jitted functions): number and time of executions.
@@ -48,12 +81,14 @@ pub(crate) enum TraceCommand {
     #[command(after_help = STEP_TIMES)]
     Steps(TableArguments<StepSort>),
     /// Idle gaps of each device, with the events before and after.
+    #[command(
+        mut_arg("prefix", |prefix| prefix.help(GAPS_PREFIX)),
+        mut_arg("regex", |regex| regex.help(GAPS_REGEX)),
+        mut_arg("min_duration", |duration| duration.help(GAPS_MIN_DURATION))
+    )]
     Gaps(TableArguments<GapSort>),
     /// Named scopes of the program, as a tree.
-    ///
-    /// `self` is the sum of the self times of all ops in the scope, including inner scopes; `own` excludes the inner
-    /// scopes.
-    #[command(after_help = ROW_TIMES)]
+    #[command(after_help = SCOPE_TIMES)]
     Scopes(TableArguments<ScopeSort>),
     /// Variants of an autotuned function: their times, and the fastest.
     Functions(FunctionsArguments),
@@ -92,7 +127,7 @@ pub(crate) struct FilterArguments {
     /// Only events whose module, op or event name matches this regular expression.
     #[arg(long, value_name = "PATTERN", value_parser = parse_pattern)]
     pub(crate) regex: Option<Regex>,
-    /// Only events (with `gaps`, only gaps) of at least this duration, as in 1us or 500ns.
+    /// Only events of at least this duration, as in 1us or 500ns.
     #[arg(long, value_name = "TIME", value_parser = parse_picos)]
     pub(crate) min_duration: Option<Picos>,
 }
@@ -189,12 +224,7 @@ pub(crate) enum ClassChoice {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Filters and order apply to the lists of modules and kernels; the times of a device cover all its \
-                  events.\nTimes of a row: self is the sum of the durations of its events without nested events, share \
-                  its part of the self time of the device, total the sum with nested events, busy the time during \
-                  which at least one of its events ran."
-)]
+#[command(after_help = format!("{SUMMARY_FILTERS}\n\n{ROW_TIMES}"))]
 pub(crate) struct SummaryArguments {
     #[command(flatten)]
     pub(crate) files: FilesArguments,

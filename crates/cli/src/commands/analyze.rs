@@ -10,7 +10,7 @@ use ergometer_analysis::AnalysisError;
 use ergometer_analysis::analyses::{self, Analysis, Artifact, Findings, Options};
 use ergometer_analysis::curve::Curve;
 use ergometer_charts::{Cell, Table as FindingsTable};
-use ergometer_diagnostics::Message;
+use ergometer_diagnostics::{Message, hint, option};
 use ergometer_runs::Sweep;
 use ergometer_runs::saved::{Run, SavedSweep};
 use serde::Serialize;
@@ -21,9 +21,21 @@ use crate::exit::{Exit, Failure};
 use crate::report::to_json;
 use crate::screen::{Align, Screen, Table, Tone, print, visible};
 
+/// The analysis of `--predict`.
+const PREDICTING: &str = "cost_model";
+
 pub(crate) fn run(arguments: &AnalyzeArguments, screen: Screen) -> Result<ExitCode, Failure> {
-    let options = Options { skip_zeroes: arguments.skip_zeroes, limits: arguments.slo, seed: arguments.seed };
     let requested = requested(&arguments.analysis);
+    if !arguments.predict.is_empty() && !requested.iter().any(|analysis| analysis.id() == PREDICTING) {
+        return Err(Failure::usage("--predict needs the analysis cost_model, which --analysis leaves out")
+            .hint(hint!("add ", option("analysis").value(PREDICTING))));
+    }
+    let options = Options {
+        skip_zeroes: arguments.skip_zeroes,
+        limits: arguments.slo,
+        seed: arguments.seed,
+        predict: arguments.predict.clone(),
+    };
     let mut analyzed: Vec<RunAnalysis> = Vec::new();
     for folder in &arguments.runs {
         if !Sweep::is_in(folder) {

@@ -12,7 +12,7 @@ use ergometer_units::{Timestamp, Window};
 use crate::arguments::{EnergyArguments, Format};
 use crate::csv;
 use crate::exit::{Exit, Failure};
-use crate::figures::{digits, joules, or_dash, parse_bounds};
+use crate::figures::{digits, joules, method_note, or_dash, parse_bounds};
 use crate::report::{WindowReport, to_json};
 use crate::screen::{Align, Screen, Table, Tone, print};
 
@@ -191,7 +191,10 @@ fn as_table(energies: &[WindowEnergy], screen: Screen) -> String {
             (Tone::Faint, remarks.join("; ")),
         ]);
     }
-    table.render(screen)
+    let estimates = energies.iter().filter_map(|energy| energy.measured.as_ref().ok().or(energy.modelled.as_ref()));
+    let note = method_note(estimates.map(|estimate| estimate.method));
+    let note = note.map(|note| format!("{}\n", screen.paint(Tone::Faint, &format!("  {note}"))));
+    table.render(screen) + &note.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -73,7 +73,8 @@ fn summary(totals: &Totals, screen: Screen) -> String {
     let ends =
         ends.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{} {name}", thousands(*count as f64)));
     row("requests", totals.requests, ends.collect::<Vec<_>>().join(", "));
-    row("tokens sent", totals.tokens, format!("{} prompt tokens", thousands(totals.prompt_tokens as f64)));
+    row("tokens sent", totals.tokens, String::new());
+    row("prompt tokens received", totals.prompt_tokens, String::new());
     let faults = totals.faults.iter().map(|(fault, count)| format!("{} × {fault}", thousands(*count as f64)));
     row("faults", totals.faults.values().sum(), faults.collect::<Vec<_>>().join(", "));
     row("connections", totals.connections, String::new());

@@ -1,6 +1,7 @@
 //! The commands, one module each.
 
 mod analyze;
+mod attribute;
 mod compare;
 mod doctor;
 mod energy;
@@ -26,6 +27,7 @@ pub(crate) fn run(command: Command, screen: Screen) -> Result<ExitCode, Failure>
     match command {
         Command::Profile(arguments) => profile::run(&arguments, screen),
         Command::Finalize(arguments) => finalize::run(&arguments, screen),
+        Command::Attribute(arguments) => attribute::run(&arguments, screen),
         Command::Analyze(arguments) => analyze::run(&arguments, screen),
         Command::Plot(arguments) => plot::run(&arguments, screen),
         Command::Report(arguments) => report::run(&arguments, screen),

@@ -87,7 +87,7 @@ fn all_runs_of_a_sweep_are_analyzed() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = stdout(&output);
     assert_eq!(text.lines().next(), Some("run,analysis,table,row,column,value,low,high"));
-    let constant = "phase_regression,\"time, s\",verdict,";
+    let constant = "phase_regression,time,verdict,";
     let lines: Vec<&str> = text.lines().filter(|line| line.contains(constant)).collect();
     assert_eq!(lines.len(), 7, "{text}");
     assert!(
@@ -170,6 +170,72 @@ fn a_folder_that_is_not_a_run_is_reported() {
     assert_fails(&["analyze"], 2, &["RUN"]);
     assert_fails(&["analyze", path, "--analysis", "nonsense"], 2, &["nonsense"]);
     assert_fails(&["analyze", path, "--slo", "speed=5s"], 2, &["unknown metric `speed`"]);
+}
+
+/// A copy of a run with a cost model.
+fn with_cost_model(to: &Path) -> PathBuf {
+    let run = copied("h200_sixteen", to);
+    ergometer_runs::testing::cost_models().write(&run).unwrap();
+    run
+}
+
+#[test]
+fn the_cost_model_and_predictions_match_the_snapshot() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = with_cost_model(&folder.path().join("run"));
+    let shapes = ["--predict", "in=1000,out=200,concurrency=16", "--predict", "in=64,out=32,concurrency=64"];
+    let output =
+        ergo().args(["analyze", "--no-save", "--analysis", "cost-model"]).args(shapes).arg(&run).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    insta::assert_snapshot!(format!("{}\n---\n{}", stdout(&output), stderr(&output)));
+}
+
+#[test]
+fn predictions_are_in_json_and_csv() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = with_cost_model(&folder.path().join("run"));
+    let print = |format: &str| {
+        let output = ergo()
+            .args(["analyze", "--analysis", "cost_model", "--predict", "in=1000,out=200,concurrency=16", "--format"])
+            .arg(format)
+            .arg(&run)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let printed: Value = serde_json::from_str(&print("json")).unwrap();
+    let found = &printed[0]["findings"][0];
+    assert_eq!(*found, json(&run.join("analysis/cost_model.json")));
+    let prediction = &found["data"]["predictions"][0];
+    assert_eq!(prediction["concurrency"], 16.0);
+    let price = prediction["net_j_per_request"]["value"].as_f64().unwrap();
+    assert!(price > prediction["prefill_j"]["value"].as_f64().unwrap(), "{prediction}");
+    let text = print("csv");
+    let place = "cost_model_predictions,\"in=1000,out=200,concurrency=16\",net_j_per_request,";
+    assert!(text.lines().any(|line| line.contains(place)), "{text}");
+}
+
+#[test]
+fn a_prediction_needs_the_analysis_and_the_model() {
+    let run = saved("h200_sixteen");
+    let run = run.to_str().unwrap();
+    let shape = "in=1000,out=200,concurrency=16";
+    assert_fails(
+        &["analyze", run, "--analysis", "goodput", "--predict", shape],
+        2,
+        &["--predict needs the analysis cost_model", "hint: add --analysis cost_model"],
+    );
+    assert_fails(
+        &["analyze", run, "--predict", "in=1000,out=200"],
+        2,
+        &["concurrency is missing: write in=1000,out=200,concurrency=32"],
+    );
+    assert_fails(
+        &["analyze", run, "--no-save", "--analysis", "cost-model", "--predict", shape],
+        1,
+        &["no cost model: the run was finalized by a version of Ergometer without cost models", "ergo finalize"],
+    );
 }
 
 #[test]

@@ -41,6 +41,7 @@ fn tables_and_csv_are_printed() {
     let window = format!("{}..{}", WINDOWS[0].0, WINDOWS[0].1);
     let table = ergo().args(["energy", &truth(), "--format", "table", "--window", &window]).output().unwrap();
     assert!(stdout(&table).contains("27.2 ms") && stdout(&table).contains(" J ±"), "{}", stdout(&table));
+    assert!(stdout(&table).contains("activity_aware: from the energy counter"), "{}", stdout(&table));
     let csv = ergo().args(["energy", &truth(), "--format", "csv", "--window", &window]).output().unwrap();
     let lines: Vec<String> = stdout(&csv).lines().map(str::to_owned).collect();
     assert_eq!(lines[0], "start_us,end_us,device,joules,low,high,method,notes");

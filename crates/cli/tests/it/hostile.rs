@@ -14,8 +14,8 @@ use super::profile::{json as read_json, run_in};
 use super::servers::{head, listen};
 use super::{assert_fails, stderr};
 
-/// Starts a server that answers every POST with these bytes, once or until the client leaves.
-fn serve(answer: Vec<u8>, is_endless: bool) -> String {
+/// Starts a server that answers every POST with these bytes, and then with `more` until the client leaves.
+fn serve(answer: Vec<u8>, more: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -26,7 +26,10 @@ fn serve(answer: Vec<u8>, is_endless: bool) -> String {
                     let _ = (&stream).write_all(MODELS);
                     return;
                 }
-                while (&stream).write_all(&answer).is_ok() && is_endless {}
+                let mut written = (&stream).write_all(&answer);
+                while !more.is_empty() && written.is_ok() {
+                    written = (&stream).write_all(more);
+                }
             });
         }
     });
@@ -75,7 +78,7 @@ fn command(address: &str, folder: &Path) -> Command {
 
 #[test]
 fn answers_of_tokens_without_text_are_completed_with_a_warning() {
-    let address = serve(events(&[text(""), text(""), end("length"), usage(2)]), false);
+    let address = serve(events(&[text(""), text(""), end("length"), usage(2)]), b"");
     let (summary, messages) = run(&address, &["--grader", "none"], 0);
     assert_eq!(summary["outcomes"]["completed"], 3, "{summary}");
     assert!(messages.contains("3 completed answers have tokens but no text"), "{messages}");
@@ -84,14 +87,14 @@ fn answers_of_tokens_without_text_are_completed_with_a_warning() {
 #[test]
 fn a_usage_of_fewer_tokens_than_chunks_is_a_warning() {
     let chunks: Vec<Value> = (0..50).map(|_| text("word ")).chain([end("stop"), usage(1)]).collect();
-    let (_, messages) = run(&serve(events(&chunks), false), &["--grader", "none"], 0);
+    let (_, messages) = run(&serve(events(&chunks), b""), &["--grader", "none"], 0);
     assert!(messages.contains("fewer tokens than chunks with text"), "{messages}");
     assert!(messages.contains("the first has 1 token and 50 chunks"), "{messages}");
 }
 
 #[test]
 fn wrong_answers_that_were_cut_off_are_a_warning() {
-    let address = serve(events(&[text("I think"), end("length"), usage(2)]), false);
+    let address = serve(events(&[text("I think"), end("length"), usage(2)]), b"");
     let (summary, messages) = run(&address, &["--max-tokens", "2"], 0);
     assert_eq!(summary["accuracy"]["correct"], 0, "{summary}");
     assert!(messages.contains("3 graded answers ended at the maximum number of tokens"), "{messages}");
@@ -107,8 +110,8 @@ fn a_list_of_models_that_fails_names_its_path_and_the_option_that_avoids_it() {
 
 #[test]
 fn a_flood_of_interim_responses_fails_the_requests() {
-    let flood = b"HTTP/1.1 102 Processing\r\n\r\n".repeat(1000);
-    let (summary, messages) = run(&serve(flood, true), &["--timeout", "30s"], 3);
+    let flood = b"HTTP/1.1 102 Processing\r\n\r\n".repeat(1000).leak();
+    let (summary, messages) = run(&serve(Vec::new(), flood), &["--timeout", "30s"], 3);
     assert_eq!(summary["outcomes"]["failed"]["malformed"], 3, "{summary} {messages}");
 }
 
@@ -117,23 +120,7 @@ fn a_run_can_be_interrupted_while_bytes_arrive_without_end() {
     // Comments are legal, and keep a connection busy for as long as the server likes.
     let mut answer = events(&[text("a")]);
     answer.truncate(answer.len() - b"data: [DONE]\n\n".len());
-    let start = answer.len();
-    answer.extend(b": still here\n\n".repeat(5000));
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("http://{}", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let answer = answer.clone();
-            std::thread::spawn(move || {
-                if head(&stream).starts_with("GET") {
-                    let _ = (&stream).write_all(MODELS);
-                    return;
-                }
-                let _ = (&stream).write_all(&answer);
-                while (&stream).write_all(&answer[start..]).is_ok() {}
-            });
-        }
-    });
+    let address = serve(answer, b": still here\n\n".repeat(5000).leak());
     let folder = tempfile::tempdir().unwrap();
     let child = command(&address, folder.path()).args(["-n", "20", "-c", "4"]).spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(60);

@@ -199,6 +199,13 @@ fn commands_that_cannot_run_are_reported() {
 fn the_table_shows_energy_with_its_margin() {
     let output = ergo().args(QUICK).args(["--", "true"]).output().unwrap();
     assert!(stdout(&output).contains("energy") && stdout(&output).contains(" J ±"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("± is half of the 95 % interval: the uncertainty"), "{}", stdout(&output));
+    let output = ergo().args(["measure", "--idle", "10ms", "-n", "2", "--", "true"]).output().unwrap();
+    assert!(stdout(&output).contains("± is half of the 95 % interval of the mean: for time"), "{}", stdout(&output));
+    for phase in ["before", "after"] {
+        let note = format!("idle power {phase} the command: letting the machine settle");
+        assert!(stderr(&output).contains(&note), "{}", stderr(&output));
+    }
 }
 
 /// A meter that hangs in the second run has measured the first one only.
@@ -214,7 +221,7 @@ fn a_meter_that_hangs_is_reported_with_the_run() {
     let messages = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{messages}");
     assert!(messages.contains("command:bmc: the command gave no value within "), "{messages}");
-    assert!(messages.contains(" s and was killed at the end"), "{messages}");
+    assert!(messages.contains(" s and was killed when the measurement ended"), "{messages}");
     assert!(messages.contains("no energy of meter:0 bmc: in run 2, its readings end "), "{messages}");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["devices"], serde_json::json!([]));

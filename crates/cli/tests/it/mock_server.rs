@@ -96,7 +96,7 @@ fn totals_are_printed_as_lines() {
     assert!(child.wait().unwrap().success());
     let names: Vec<&str> =
         totals.lines().map(|line| line.trim_start().split("  ").next().unwrap_or_default()).collect();
-    assert_eq!(names, ["requests", "tokens sent", "faults", "connections"], "{totals}");
+    assert_eq!(names, ["requests", "tokens sent", "prompt tokens received", "faults", "connections"], "{totals}");
     assert!(!totals.contains('\\'), "{totals}");
 }
 

@@ -111,7 +111,7 @@ fn once_prints_one_frame_one_table_or_one_line() {
     };
     let frame = look(&[]);
     // The whole recording is played at once, and the frame shows its end.
-    assert!(frame.starts_with(" vm  replay  1:53 of 1:53   "), "{frame}");
+    assert!(frame.starts_with(" vm  replay  1:39 of 1:39   "), "{frame}");
     // The source of the power depends on the sensor that was read first.
     let has_source = ["W sampled", "W averaged", "W counter"].iter().any(|source| frame.contains(source));
     assert!(frame.contains("gpu:0 NVIDIA H200") && has_source, "{frame}");

@@ -252,6 +252,10 @@ fn compressed_piped_and_several_files_are_read() {
     assert!(again.contains("counts twice") && !again.contains("profiler sessions"), "{again}");
     let packed = packed.to_str().unwrap();
     assert_fails(&["trace", "ops", packed, "--max-size", "10KiB"], 1, &["limit of 10240 bytes", "--max-size"]);
+    let piped =
+        ergo().args(["trace", "ops", "-", "--max-size", "10KiB"]).write_stdin(vec![0; 10_241]).output().unwrap();
+    let messages = stderr(&piped);
+    assert!(messages.contains("standard input") && messages.contains("the path of an uncompressed file"), "{messages}");
 }
 
 #[test]

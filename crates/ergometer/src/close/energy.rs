@@ -3,17 +3,38 @@
 use ergometer_telemetry::{DeviceKind, Estimate, Provenance};
 use ergometer_units::{Seconds, Timestamp, Window};
 
+use super::attribution::Attributed;
 use super::session::MeteredSession;
 use crate::attribution::MeteredScope;
-use ergometer_runs::record::{DeviceShare, EnergyMethod, EnergyValue, GrossAndNet, PhaseMetrics, QueryEnergy};
+use ergometer_runs::Exchange;
+use ergometer_runs::record::{
+    DeviceShare, EnergyMethod, EnergyValue, GrossAndNet, PhaseMetrics, QueryEnergy, RequestAttribution,
+};
 
-/// The energy of a request that was in flight over a window.
-pub(super) fn query_energy(session: &MeteredSession, window: Window) -> QueryEnergy {
+/// A request: when it ran, and its index in the session.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MeteredRequest {
+    pub(super) window: Window,
+    pub(super) first_token: Option<Timestamp>,
+    /// Its index among the requests of the session.
+    pub(super) place: usize,
+}
+
+impl MeteredRequest {
+    pub(super) fn new(exchange: &Exchange, place: usize) -> Self {
+        let window = Window::between(exchange.sent, exchange.end);
+        let first_token = exchange.transcript.first_token().map(|first| first.clamp(exchange.sent, exchange.end));
+        Self { window, first_token, place }
+    }
+}
+
+/// The energy of a request.
+pub(super) fn query_energy(session: &MeteredSession, request: MeteredRequest) -> QueryEnergy {
+    let window = request.window;
     let estimates = session.meter.energy(window).devices;
     let shared = session.sharing.seconds(window.start(), window.end());
     // Rounding of the running sums is far below a nanosecond.
     let is_shared = (window.length() - shared).abs() > Seconds::new(1e-9);
-    let middle = window.start() + Seconds::new(window.length().get() / 2.0);
     let (mut devices, mut missing) = (Vec::new(), MissingParts::default());
     for (number, place) in session.sharing.scopes().enumerate() {
         let found = estimates.iter().find(|energy| (energy.device, energy.scope) == (place.device, place.scope));
@@ -28,25 +49,17 @@ pub(super) fn query_energy(session: &MeteredSession, window: Window) -> QueryEne
             continue;
         }
         let method = if is_shared { EnergyMethod::EqualShare } else { EnergyMethod::Window(estimate.method) };
-        let gross = value(joules.get(), share.in_gaps.get(), estimate, method, place.provenance);
-        let net = session.idle[number].at(middle).map(|(power, margin)| {
-            // Energy in gaps of the sensors is not in the gross energy, so idle power is not subtracted there.
-            let (rest, doubt) = ((power * share.covered).get(), (margin * share.covered).get());
-            let joules = gross.joules - rest;
-            EnergyValue {
-                joules,
-                low: joules - (gross.joules - gross.low).hypot(doubt),
-                high: joules + (gross.high - gross.joules).hypot(doubt),
-                ..gross
-            }
-        });
-        devices.push((
-            place,
-            DeviceShare { device: place.device, scope: place.scope, energy: GrossAndNet { gross, net } },
-        ));
+        let equal = value(joules.get(), share.in_gaps.get(), estimate, method, place.provenance);
+        let attributed = session.attribution.get(number, request.place);
+        let energy = match attributed {
+            Some(found) => from_attribution(found, share.in_gaps.get(), place.provenance),
+            None => GrossAndNet { gross: equal, net: net_of_window(session, number, window, equal) },
+        };
+        let attribution = energy.net.map(|net| request_attribution(session, (number, request), attributed, net));
+        devices.push((place, DeviceShare { device: place.device, scope: place.scope, energy }, attribution));
     }
     let sum = |is_part: &dyn Fn(&MeteredScope) -> bool| {
-        let parts = devices.iter().filter(|(place, _)| is_part(place)).map(|(_, share)| share.energy);
+        let parts = devices.iter().filter(|(place, ..)| is_part(place)).map(|(_, share, _)| share.energy);
         parts.reduce(|one, other| GrossAndNet {
             gross: add(one.gross, other.gross),
             net: one.net.zip(other.net).map(|(one, other)| add(one, other)),
@@ -54,7 +67,93 @@ pub(super) fn query_energy(session: &MeteredSession, window: Window) -> QueryEne
     };
     let measured = if missing.measured { None } else { sum(&|place| place.summed) };
     let modelled = if missing.modelled { None } else { sum(&|place| place.provenance == Provenance::Modelled) };
-    QueryEnergy { measured, modelled, devices: devices.into_iter().map(|(_, share)| share).collect() }
+    let has_measured = measured.is_some();
+    let counts = |place: &MeteredScope| {
+        if has_measured { place.summed } else { modelled.is_some() && place.provenance == Provenance::Modelled }
+    };
+    let parts: Option<Vec<RequestAttribution>> =
+        devices.iter().filter(|(place, ..)| counts(place)).map(|(.., attribution)| *attribution).collect();
+    let attribution = parts.and_then(|parts| parts.into_iter().reduce(add_attributions));
+    QueryEnergy { measured, modelled, devices: devices.into_iter().map(|(_, share, _)| share).collect(), attribution }
+}
+
+/// The net energy of a request that was alone, or that has no attribution.
+fn net_of_window(session: &MeteredSession, number: usize, window: Window, gross: EnergyValue) -> Option<EnergyValue> {
+    let middle = window.start() + Seconds::new(window.length().get() / 2.0);
+    let share = session.sharing.share(number, window.start(), window.end());
+    session.idle[number].at(middle).map(|(power, margin)| {
+        // Energy in gaps of the sensors is not in the gross energy, so idle power is not subtracted there.
+        let (rest, doubt) = ((power * share.covered).get(), (margin * share.covered).get());
+        let joules = gross.joules - rest;
+        EnergyValue {
+            joules,
+            low: joules - (gross.joules - gross.low).hypot(doubt),
+            high: joules + (gross.high - gross.joules).hypot(doubt),
+            ..gross
+        }
+    })
+}
+
+/// Gross and net energy of a request that shared the server.
+fn from_attribution(found: Attributed, in_gaps: f64, provenance: Provenance) -> GrossAndNet {
+    let Attributed { idle, net, method } = found;
+    let value = |idle: f64| EnergyValue {
+        joules: idle + net.share,
+        low: idle + net.low,
+        high: idle + net.high + in_gaps,
+        method,
+        provenance,
+    };
+    GrossAndNet { gross: value(idle), net: Some(value(0.0)) }
+}
+
+/// The attribution of a request, of one device and scope.
+fn request_attribution(
+    session: &MeteredSession,
+    (number, request): (usize, MeteredRequest),
+    attributed: Option<Attributed>,
+    net: EnergyValue,
+) -> RequestAttribution {
+    let (prefill_j, marginal, alone) = match attributed {
+        Some(Attributed { net: found, method: EnergyMethod::CostModel(_), .. }) => {
+            (Some(found.prefill), Some(found.marginal), Some(found.alone))
+        }
+        Some(_) => (None, None, None),
+        None => {
+            let prefill = request.first_token.and_then(|first| {
+                let window = Window::between(request.window.start(), first);
+                let share = session.sharing.share(number, window.start(), window.end());
+                let idle = session.idle[number].at(window.start())?.0 * share.covered;
+                Some((share.joules? - idle).get())
+            });
+            (prefill, Some(net.joules), Some(net.joules))
+        }
+    };
+    RequestAttribution {
+        share: net.joules,
+        low: net.low,
+        high: net.high,
+        prefill_j,
+        decode_j: prefill_j.map(|prefill| net.joules - prefill),
+        marginal,
+        alone,
+        method: net.method,
+    }
+}
+
+/// The attribution over two devices.
+fn add_attributions(one: RequestAttribution, other: RequestAttribution) -> RequestAttribution {
+    let both = |one: Option<f64>, other: Option<f64>| one.zip(other).map(|(one, other)| one + other);
+    RequestAttribution {
+        share: one.share + other.share,
+        low: one.low + other.low,
+        high: one.high + other.high,
+        prefill_j: both(one.prefill_j, other.prefill_j),
+        decode_j: both(one.decode_j, other.decode_j),
+        marginal: both(one.marginal, other.marginal),
+        alone: both(one.alone, other.alone),
+        method: worse(one.method, other.method),
+    }
 }
 
 /// Whether the sums are missing a part.
@@ -85,16 +184,21 @@ fn value(joules: f64, in_gaps: f64, estimate: &Estimate, method: EnergyMethod, p
 
 /// The sum of two values. The ends of the intervals add up, because sensors of the same make have correlated errors.
 fn add(one: EnergyValue, other: EnergyValue) -> EnergyValue {
-    let method = match (one.method, other.method) {
-        (EnergyMethod::Window(one), EnergyMethod::Window(other)) => EnergyMethod::Window(one.max(other)),
-        _ => EnergyMethod::EqualShare,
-    };
     EnergyValue {
         joules: one.joules + other.joules,
         low: one.low + other.low,
         high: one.high + other.high,
-        method,
+        method: worse(one.method, other.method),
         provenance: one.provenance.max(other.provenance),
+    }
+}
+
+/// The method of a sum: the worse of two.
+fn worse(one: EnergyMethod, other: EnergyMethod) -> EnergyMethod {
+    match (one, other) {
+        (EnergyMethod::Window(one), EnergyMethod::Window(other)) => EnergyMethod::Window(one.max(other)),
+        (EnergyMethod::CostModel(one), EnergyMethod::CostModel(other)) => EnergyMethod::CostModel(one.max(other)),
+        _ => EnergyMethod::EqualShare,
     }
 }
 
@@ -117,16 +221,16 @@ pub(super) fn energy_by_kind(session: &MeteredSession, energy: &QueryEnergy, kin
     (wanted > 0 && found.len() == wanted).then(|| found.iter().sum())
 }
 
-/// Energy, time and power before the first token (prefill) and after it (decode).
+/// Energy, time and power of the prompt (prefill) and of the output (decode).
 pub(super) fn phases(
     session: &MeteredSession,
-    span: (Timestamp, Option<Timestamp>, Timestamp),
+    request: MeteredRequest,
     tokens: (Option<u64>, Option<u64>),
 ) -> PhaseMetrics {
-    let (sent, Some(first), end) = span else { return PhaseMetrics::default() };
-    let first = first.clamp(sent, end);
+    let Some(first) = request.first_token else { return PhaseMetrics::default() };
+    let (sent, end) = (request.window.start(), request.window.end());
     let (prefill, decode) = ((first - sent).get(), (end - first).get());
-    let (prefill_energy_j, decode_energy_j) = (total(session, sent, first), total(session, first, end));
+    let (prefill_energy_j, decode_energy_j) = phase_energy(session, request, first).unzip();
     let per = |value: Option<f64>, divisor: f64| value.filter(|_| divisor > 0.0).map(|value| value / divisor);
     let count = |tokens: Option<u64>| tokens.map_or(0.0, |tokens| tokens as f64);
     PhaseMetrics {
@@ -141,17 +245,33 @@ pub(super) fn phases(
     }
 }
 
-/// The gross share of a request over a period: of the measured devices, or of the modelled ones if none is measured.
-fn total(session: &MeteredSession, from: Timestamp, to: Timestamp) -> Option<f64> {
+/// The gross energy of both phases: of the measured devices, or of the modelled ones if none is measured. A request that
+/// shared the server has the prefill of its cost model, and idle power until its first token.
+fn phase_energy(session: &MeteredSession, request: MeteredRequest, first: Timestamp) -> Option<(f64, f64)> {
+    let (sent, end) = (request.window.start(), request.window.end());
     let has_measured = session.sharing.scopes().any(|place| place.summed);
     let is_part =
         |place: &MeteredScope| if has_measured { place.summed } else { place.provenance == Provenance::Modelled };
     let mut sum = None;
     for (number, place) in session.sharing.scopes().enumerate() {
-        if is_part(&place) {
-            let share = session.sharing.share(number, from, to);
-            sum = Some(sum.unwrap_or(0.0) + share.joules.filter(|_| !share.is_in_gap())?.get());
+        if !is_part(&place) {
+            continue;
         }
+        let known = |from: Timestamp, to: Timestamp| {
+            let share = session.sharing.share(number, from, to);
+            share.joules.filter(|_| !share.is_in_gap()).map(|joules| (joules.get(), share.covered))
+        };
+        let (before, after) = (known(sent, first)?, known(first, end)?);
+        let (prefill, decode) = match session.attribution.get(number, request.place) {
+            Some(Attributed { net, method: EnergyMethod::CostModel(_), idle }) => {
+                let (power, _) = session.idle[number].at(sent)?;
+                let idle_before = (power * before.1).get().min(idle);
+                (net.prefill + idle_before, net.share - net.prefill + idle - idle_before)
+            }
+            _ => (before.0, after.0),
+        };
+        let (prefills, decodes) = sum.unwrap_or((0.0, 0.0));
+        sum = Some((prefills + prefill, decodes + decode));
     }
     sum
 }

@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use ergometer_attribution::EngineLogError;
 use ergometer_diagnostics::{Diagnostic, Hint, command, hint};
 use ergometer_telemetry::recording::RecordingError;
 
 use crate::journal::JournalError;
 use ergometer_datasets::grade::GraderError;
+use ergometer_runs::ReadError;
 use ergometer_runs::store::StoreError;
 
 /// Why the files of a run could not be derived. The journal is unchanged.
@@ -23,12 +25,31 @@ pub enum CloseError {
         /// The error of the reader.
         cause: RecordingError,
     },
+    /// A file of the run cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// The files cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The grader of the run does not exist in this version.
     #[error(transparent)]
     Grader(#[from] GraderError),
+    /// The engine log cannot be used.
+    #[error("cannot use {}: {cause}", path.display())]
+    EngineLog {
+        /// The log.
+        path: PathBuf,
+        /// Why.
+        cause: EngineLogError,
+    },
+    /// A run does not belong to the others.
+    #[error("{} cannot be fitted together with the other runs: {why}", path.display())]
+    Apart {
+        /// The run folder.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// No request ended.
     #[error("no request of {} ended, so there is nothing to write", path.display())]
     NoRecords {
@@ -41,12 +62,18 @@ impl Diagnostic for CloseError {
     fn hint(&self) -> Option<Hint> {
         match self {
             Self::Journal(error) => error.hint(),
+            Self::Read(error) => error.hint(),
             Self::Store(error) => error.hint(),
             Self::NoRecords { path } => {
                 Some(hint!("resume it with ", command(format!("profile --resume {}", path.display()))))
             }
             Self::Grader(error) => error.hint(),
             Self::Readings { cause, .. } => cause.hint(),
+            Self::Apart { .. } => Some(hint!("pass different runs with the same model, server and devices")),
+            Self::EngineLog { .. } => Some(hint!(
+                "pass the steps that the server logged during the run: JSON Lines with prefill and decode steps, or the log \
+                 of vLLM with --enable-logging-iteration-details"
+            )),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! The same code closes runs that ended, were interrupted or were killed. The files can be derived again at any time
 //! while the journal exists.
 
+mod attribution;
 mod channels;
 mod energy;
 mod error;
@@ -12,8 +13,10 @@ mod records;
 mod review_results;
 mod server;
 mod session;
+mod streams;
 mod summary;
 mod tally;
+mod together;
 mod totals;
 mod utilization;
 mod warning;
@@ -22,17 +25,21 @@ use std::path::{Path, PathBuf};
 
 pub use ergometer_runs::summary::Warning;
 pub use error::CloseError;
-
-use ergometer_units::Window;
+pub(crate) use together::difference;
+pub use together::{attribute, import_engine_log};
 
 use crate::attribution::Span;
 use crate::journal::{Exchanges, JournalFolder, LostRequest, Manifest, SessionEvents, order};
+use attribution::{Observed, fit_models};
 use channels::Channels;
+use energy::MeteredRequest;
+use ergometer_attribution::Calibration;
 use ergometer_clients::{Outcome, Transcript};
 use ergometer_datasets::Query;
 use ergometer_datasets::grade::Grader;
 use ergometer_runs::Exchange;
 use ergometer_runs::Summary;
+use ergometer_runs::cost_model::CostModels;
 use ergometer_runs::store::{DatasetWriter, MetadataShape, RecordSchema, RequestsWriter, TelemetryWriter};
 use load::Load;
 use records::RecordBuilder;
@@ -69,8 +76,9 @@ pub fn close(folder: &Path) -> Result<ClosedRun, CloseError> {
     }
     let mut load = Load::new(&manifest.config, &mut loaded, &order);
     let counted = manifest.config.devices.clone();
-    let sessions: Vec<MeteredSession> =
+    let mut sessions: Vec<MeteredSession> =
         loaded.iter().map(|loaded| MeteredSession::new(loaded, &manifest, &counted)).collect();
+    let (models, log_problem) = attribute_sessions(&journal, &mut sessions)?;
 
     let mut dataset = DatasetWriter::create(folder, RecordSchema::new(&manifest.config.client.model, &shape))?;
     let mut requests = RequestsWriter::create(folder)?;
@@ -85,16 +93,19 @@ pub fn close(folder: &Path) -> Result<ClosedRun, CloseError> {
         if entry.is_record {
             results.count(&mut exchange, &manifest);
         }
-        requests.push(&exchange)?;
         if entry.is_record {
             let grade = builder.grade(&exchange, results.judgement(&exchange)?);
-            let record = builder.build(&exchange, grade, &sessions[session], &channels[session]);
+            let place = (&exchange, entry.place as usize);
+            let record = builder.build(place, grade, &sessions[session], &channels[session]);
+            requests.push_attributed(&exchange, record.ergometer.energy.attribution)?;
             tally.record(&exchange, &record);
             load.record(session, entry.place as usize, &exchange);
             dataset.push(&record)?;
         } else {
-            let window = Window::between(exchange.sent, exchange.end);
-            tally.other(&exchange, &energy::query_energy(&sessions[session], window));
+            let metered = MeteredRequest::new(&exchange, entry.place as usize);
+            let energy = energy::query_energy(&sessions[session], metered);
+            requests.push_attributed(&exchange, energy.attribution)?;
+            tally.other(&exchange, &energy);
         }
     }
     for loaded in &loaded {
@@ -102,6 +113,8 @@ pub fn close(folder: &Path) -> Result<ClosedRun, CloseError> {
             requests.push(&exchange)?;
         }
     }
+    // The summary is written last: if it exists, the other files are complete and belong to it.
+    Summary::remove(folder)?;
     dataset.finish()?;
     requests.finish()?;
     let mut telemetry = TelemetryWriter::create(folder)?;
@@ -109,11 +122,49 @@ pub fn close(folder: &Path) -> Result<ClosedRun, CloseError> {
         telemetry.push(loaded.number, &loaded.timeline)?;
     }
     telemetry.finish()?;
-    let (summary, warnings) = summary::summarise(folder, &manifest, &sessions, &tally, &mut load);
+    let results = Results { tally: &tally, models: models.as_ref(), log_problem };
+    let (summary, warnings) = summary::summarise(folder, &manifest, &sessions, results, &mut load);
+    match &models {
+        Some(models) => models.write(folder)?,
+        None => CostModels::remove(folder)?,
+    }
     let numbers: Vec<u32> = loaded.iter().map(|loaded| loaded.number).collect();
     load.write_over_time(folder, &numbers)?;
     summary.write(folder)?;
     Ok(ClosedRun { folder: folder.to_path_buf(), summary, warnings })
+}
+
+/// What the summary is made of.
+struct Results<'a> {
+    tally: &'a Tally,
+    models: Option<&'a CostModels>,
+    /// Why the engine log was not used.
+    log_problem: Option<String>,
+}
+
+/// Fits the cost models of a run, or takes those that were fitted to several runs, and divides the energy of requests that
+/// ran together. The text says why the engine log was not used.
+fn attribute_sessions(
+    journal: &JournalFolder,
+    sessions: &mut [MeteredSession],
+) -> Result<(Option<CostModels>, Option<String>), CloseError> {
+    let log = journal.engine_log()?;
+    let (mut observed, problems): (Vec<Observed>, Vec<Option<String>>) =
+        sessions.iter().map(|session| Observed::new(session, log.as_ref())).unzip();
+    let path = journal.calibration_path();
+    if let Some(own) = observed.iter().find_map(|observed| observed.calibration.as_ref()) {
+        own.write(&path)?;
+    } else if let Some(earlier) = Calibration::read(&path)?
+        && let Some((session, observed)) = sessions.iter().zip(&mut observed).next()
+    {
+        observed.reuse(earlier, session);
+    }
+    let together = CostModels::read_file(&journal.cost_model_path())?;
+    let models = together.or_else(|| fit_models(sessions.iter().zip(&observed)));
+    for (session, observed) in sessions.iter_mut().zip(&observed) {
+        session.attribute(observed, models.as_ref());
+    }
+    Ok((models, problems.into_iter().flatten().next()))
 }
 
 /// The exchange of a request that was in flight when the run was killed.

@@ -4,7 +4,7 @@ use ergometer_telemetry::DeviceKind;
 use ergometer_units::{Seconds, Window};
 
 use super::channels::Channels;
-use super::energy::{energy_by_kind, phases, query_energy};
+use super::energy::{MeteredRequest, energy_by_kind, phases, query_energy};
 use super::session::MeteredSession;
 use super::utilization::{Work, Workload};
 use crate::journal::{Judgement, Manifest};
@@ -35,7 +35,7 @@ impl<'a> RecordBuilder<'a> {
 
     pub(super) fn build(
         &self,
-        exchange: &Exchange,
+        (exchange, place): (&Exchange, usize),
         grade: Option<GradeColumn>,
         session: &MeteredSession,
         channels: &Channels,
@@ -43,11 +43,12 @@ impl<'a> RecordBuilder<'a> {
         let transcript = &exchange.transcript;
         let is_completed = exchange.outcome == Outcome::Completed;
         let response = is_completed.then(|| transcript.text.clone());
-        let window = Window::between(exchange.sent, exchange.end);
-        let energy = query_energy(session, window);
+        let metered = MeteredRequest::new(exchange, place);
+        let window = metered.window;
+        let energy = query_energy(session, metered);
         let usage = transcript.usage;
         let (input, output) = (usage.map(|usage| usage.input), usage.map(|usage| usage.output));
-        let first_token = transcript.first_token().map(|first| first.clamp(exchange.sent, exchange.end));
+        let first_token = metered.first_token;
         let work = Work {
             input,
             output,
@@ -67,7 +68,7 @@ impl<'a> RecordBuilder<'a> {
             power: channels.power(window),
             temperature: channels.temperature(window),
             tokens: TokenMetrics { input, output, total: input.zip(output).map(|(input, output)| input + output) },
-            phases: phases(session, (exchange.sent, first_token, exchange.end), (input, output)),
+            phases: phases(session, metered, (input, output)),
             utilization: self.workload.derived(work, channels.utilization(window)),
             cost: cost(self.manifest.config.prices, input, output),
             gpu_info: self.gpu.clone(),
@@ -100,6 +101,7 @@ impl<'a> RecordBuilder<'a> {
                 last_token: transcript.last_token(),
                 end: exchange.end,
                 token_source: usage.map(|usage| usage.source.name()),
+                cached_tokens: usage.and_then(|usage| usage.cached),
                 finish: transcript.finish.clone(),
                 reasoning: (!transcript.reasoning.is_empty()).then(|| transcript.reasoning.clone()),
                 tool_calls: (!transcript.tool_calls.is_empty()).then(|| transcript.tool_calls.clone()),

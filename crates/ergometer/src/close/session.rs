@@ -7,12 +7,15 @@ use ergometer_telemetry::recording::{self, Leniency, RecordingError};
 use ergometer_telemetry::{EnergyMeter, Timeline};
 use ergometer_units::{Joules, Seconds, Timestamp, Window};
 
+use super::attribution::{Observed, SessionAttribution};
 use super::load::Attempts;
+use super::streams::Streams;
 use super::{CloseError, is_ours};
-use crate::attribution::{IdlePower, Sharing, Span};
+use crate::attribution::{IdlePower, Sharing, Span, Stream};
 use crate::config::CountedDevices;
 use crate::journal::{JournalFolder, LostRequest, Manifest, SessionEvents};
 use ergometer_runs::Fate;
+use ergometer_runs::cost_model::CostModels;
 use ergometer_runs::store::MetadataShape;
 
 /// A session as read from the journal.
@@ -22,6 +25,10 @@ pub(super) struct LoadedSession {
     /// The attempts of the session.
     pub(super) attempts: Attempts,
     pub(super) timeline: Timeline,
+    /// What the client saw of each request, in the order of `events.requests`.
+    pub(super) streams: Vec<Stream>,
+    /// The same of the calibration requests.
+    pub(super) calibration: Vec<Stream>,
     /// Why its readings could not be used.
     pub(super) unreadable: Option<String>,
 }
@@ -30,10 +37,13 @@ impl LoadedSession {
     pub(super) fn read(journal: &JournalFolder, number: u32, shape: &mut MetadataShape) -> Result<Self, CloseError> {
         let path = journal.events_path(number);
         let mut attempts = Attempts::default();
+        let (mut streams, mut calibration) = (Streams::default(), Streams::default());
         let events = SessionEvents::read_with(&path, |exchange| {
             shape.observe(&exchange.query.metadata);
             attempts.add(exchange);
+            streams.add(exchange);
         })?;
+        events.calibration.iter().for_each(|exchange| calibration.add(exchange));
         let path = journal.readings_path(number);
         let mut unreadable = None;
         let timeline = match recording::read_file_with(&path, Leniency::KeepWhole) {
@@ -48,7 +58,11 @@ impl LoadedSession {
                 Timeline::default()
             }
         };
-        Ok(Self { number, events, attempts, timeline, unreadable })
+        // Calibration requests may all have been cancelled before their token counts arrived.
+        let rate = streams.tokens_per_character();
+        let calibration_rate = calibration.tokens_per_character().or(rate);
+        let (streams, calibration) = (streams.finish(rate), calibration.finish(calibration_rate));
+        Ok(Self { number, events, attempts, timeline, streams, calibration, unreadable })
     }
 
     /// The spans of all requests, including those lost when the run was killed.
@@ -72,16 +86,19 @@ impl LoadedSession {
     }
 
     /// The known energy of a metered scope that is in no record.
-    fn unrecorded(&self, sharing: &Sharing, place: usize) -> UnrecordedEnergy {
+    fn unrecorded(&self, sharing: &Sharing, attribution: &SessionAttribution, place: usize) -> UnrecordedEnergy {
         let mut joules = UnrecordedEnergy::default();
-        let ended = self.events.requests.iter().map(|located| (located.fate, located.sent, located.end));
-        let lost = self.lost().map(|(_, span)| (Fate::Open, span.sent, span.end));
-        for (fate, sent, end) in ended.chain(lost) {
+        let ended = self.events.requests.iter().enumerate();
+        let ended = ended.map(|(request, located)| (located.fate, located.sent, located.end, Some(request)));
+        let lost = self.lost().map(|(_, span)| (Fate::Open, span.sent, span.end, None));
+        for (fate, sent, end, request) in ended.chain(lost) {
             let share = sharing.share(place, sent, end);
+            let attributed = request.and_then(|request| attribution.get(place, request));
+            let known = attributed.map_or(share.known.get(), |found| found.idle + found.net.share);
             match (fate, share.joules) {
                 (Fate::Settled, Some(_)) => {}
-                (Fate::Retried, Some(known)) => joules.retried += known.get(),
-                _ => joules.other += share.known.get(),
+                (Fate::Retried, Some(_)) => joules.retried += known,
+                _ => joules.other += known,
             }
         }
         joules
@@ -104,6 +121,8 @@ pub(super) struct MeteredSession<'a> {
     pub(super) sharing: Sharing,
     /// The idle power of each metered scope.
     pub(super) idle: Vec<IdlePower>,
+    /// The net energy of requests that ran together.
+    pub(super) attribution: SessionAttribution,
     /// The energy of each metered scope that is in no record.
     pub(super) unrecorded: Vec<UnrecordedEnergy>,
     pub(super) counted: CountedDevices,
@@ -120,15 +139,24 @@ impl<'a> MeteredSession<'a> {
         let mut activity: Vec<Window> = spans.iter().flat_map(|span| span.windows()).collect();
         activity.extend(&rests);
         activity.extend(&loaded.events.warmup);
+        activity.extend(loaded.calibration.iter().map(|stream| Window::between(stream.sent, stream.end)));
         let meter = EnergyMeter::counting(&loaded.timeline, &activity, &|device| counted.counts(device));
         let is_ours = is_ours(manifest);
         let sharing = Sharing::new(&meter, &spans, &|device| is_ours && counted.counts(device));
         let idle = sharing.scopes().map(|place| IdlePower::new(&meter, &rests, place.device, place.scope)).collect();
-        let unrecorded = (0..sharing.scopes().len()).map(|place| loaded.unrecorded(&sharing, place)).collect();
         let first: Option<Timestamp> = spans.iter().map(|span| span.sent).min();
         let last = spans.iter().map(|span| span.end).max();
         let window = first.zip(last).and_then(|(first, last)| Window::new(first, last).ok());
-        Self { loaded, meter, sharing, idle, unrecorded, counted: counted.clone(), is_ours, window }
+        let (attribution, unrecorded) = (SessionAttribution::default(), Vec::new());
+        Self { loaded, meter, sharing, idle, attribution, unrecorded, counted: counted.clone(), is_ours, window }
+    }
+
+    /// Divides the energy of requests that ran together.
+    pub(super) fn attribute(&mut self, observed: &Observed, models: Option<&CostModels>) {
+        self.attribution = SessionAttribution::new(self, observed, models);
+        let scopes = 0..self.sharing.scopes().len();
+        let unrecorded = scopes.map(|place| self.loaded.unrecorded(&self.sharing, &self.attribution, place));
+        self.unrecorded = unrecorded.collect();
     }
 
     /// The gross energy of a metered scope over the session, with its interval. If the data ends before the session, it is

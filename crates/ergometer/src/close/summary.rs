@@ -12,7 +12,6 @@ use ergometer_runs::summary::{
 };
 use ergometer_statistics::{Estimate, proportion_interval};
 
-use super::Warning;
 use super::intelligence::intelligence;
 use super::load::Load;
 use super::server::{disagreement, server};
@@ -20,6 +19,7 @@ use super::session::MeteredSession;
 use super::tally::Tally;
 use super::totals::energy;
 use super::warning::{LoadObservations, RunEnd, load_warnings, warnings};
+use super::{Results, Warning};
 use crate::journal::Manifest;
 use ergometer_runs::Closing;
 
@@ -40,9 +40,10 @@ pub(super) fn summarise(
     folder: &Path,
     manifest: &Manifest,
     sessions: &[MeteredSession],
-    tally: &Tally,
+    results: Results,
     load: &mut Load,
 ) -> (Summary, Vec<Warning>) {
+    let tally = results.tally;
     let duration_s: f64 =
         sessions.iter().filter_map(|session| session.window).map(|window| window.length().get()).sum();
     let energy = energy(sessions, tally, duration_s);
@@ -59,6 +60,7 @@ pub(super) fn summarise(
     let server = server(sessions);
     let lost = sessions.iter().map(|session| session.loaded.events.lost.len() as u64).sum();
     let mut warnings = warnings(&end, manifest, sessions, tally, &energy);
+    warnings.extend(results.log_problem.map(|cause| Warning::EngineLog { cause }));
     warnings.extend(server.as_ref().and_then(|server| disagreement(server, tally, lost)));
     let output_per_second =
         per_second(tally.output_tokens).filter(|_| tally.counted > 0 && tally.counted_completed == tally.completed);
@@ -123,6 +125,7 @@ pub(super) fn summarise(
         tokens: TokenSummary {
             input: (tally.counted > 0).then_some(tally.input_tokens),
             output: (tally.counted > 0).then_some(tally.output_tokens),
+            cached: tally.cached_tokens,
             requests: tally.counted,
             source: tally.token_source.map(ToOwned::to_owned),
             tokenizer: manifest.tokenizer.clone(),
@@ -132,6 +135,7 @@ pub(super) fn summarise(
                 .then(|| tally.output_tokens as f64 / tally.request_seconds),
         },
         energy,
+        attribution: tally.attribution.summary(results.models),
         intelligence,
         server,
         cost_usd: tally.cost_usd,

@@ -9,7 +9,9 @@ use super::review_results::{ReviewResults, differs};
 use crate::journal::Manifest;
 use ergometer_clients::{ChunkKind, FailureKind, Outcome, TokenSource, Usage};
 use ergometer_runs::Exchange;
-use ergometer_runs::record::{GradeColumn, GrossAndNet, QueryEnergy, Record};
+use ergometer_runs::cost_model::CostModels;
+use ergometer_runs::record::{EnergyMethod, GradeColumn, GrossAndNet, QueryEnergy, Record, RequestAttribution};
+use ergometer_runs::summary::{AttributionSummary, CostModelSummary};
 
 /// Counts and sums over records.
 #[derive(Debug, Default)]
@@ -48,6 +50,8 @@ pub(super) struct Tally {
     pub(super) subjects: BTreeMap<String, (u64, u64)>,
     pub(super) input_tokens: u64,
     pub(super) output_tokens: u64,
+    /// Tokens of prompts that the server took from its cache; `None` if it never reports them.
+    pub(super) cached_tokens: Option<u64>,
     /// Requests with known tokens.
     pub(super) counted: u64,
     /// Completed requests with known tokens.
@@ -56,6 +60,8 @@ pub(super) struct Tally {
     /// Sums over the queries with measured energy, and over those with modelled energy.
     pub(super) measured: EnergyTally,
     pub(super) modelled: EnergyTally,
+    /// Sums over the queries with net energy.
+    pub(super) attribution: AttributionTally,
     /// Request, 1 if correct, and joules of each query with energy: measured, or else modelled.
     pub(super) pairs: Vec<(u64, f64, f64)>,
     /// Graded queries with energy.
@@ -73,6 +79,51 @@ pub(super) struct Tally {
     pub(super) unused_tokenizer: Option<(PathBuf, String)>,
     /// Lines of `after.jsonl` that could not be parsed.
     pub(super) damaged_lines: u64,
+}
+
+/// Sums over attributed queries.
+#[derive(Debug, Clone, Default)]
+pub(super) struct AttributionTally {
+    pub(super) summary: AttributionSummary,
+    /// The computed input tokens and the output tokens of the queries with known phases.
+    pub(super) input_tokens: u64,
+    pub(super) output_tokens: u64,
+}
+
+impl AttributionTally {
+    fn add(&mut self, found: RequestAttribution, usage: Option<Usage>) {
+        let sum = |total: &mut Option<f64>, value: Option<f64>| {
+            if let Some(value) = value {
+                *total = Some(total.unwrap_or(0.0) + value);
+            }
+        };
+        let summary = &mut self.summary;
+        *summary.methods.entry(found.method.to_string()).or_default() += 1;
+        summary.share += found.share;
+        summary.low += found.low;
+        summary.high += found.high;
+        sum(&mut summary.prefill_j, found.prefill_j);
+        sum(&mut summary.decode_j, found.decode_j);
+        sum(&mut summary.marginal, found.marginal);
+        sum(&mut summary.alone, found.alone);
+        if let Some(usage) = usage.filter(|_| found.prefill_j.is_some()) {
+            self.input_tokens += usage.input.saturating_sub(usage.cached.unwrap_or(0));
+            self.output_tokens += usage.output;
+        }
+    }
+
+    /// Prefill joules per computed input token, and decode joules per output token.
+    pub(super) fn per_token(&self) -> (Option<f64>, Option<f64>) {
+        let per = |joules: Option<f64>, tokens: u64| joules.filter(|_| tokens > 0).map(|joules| joules / tokens as f64);
+        (per(self.summary.prefill_j, self.input_tokens), per(self.summary.decode_j, self.output_tokens))
+    }
+
+    /// The summary; `None` without any net energy.
+    pub(super) fn summary(&self, models: Option<&CostModels>) -> Option<AttributionSummary> {
+        let (method, _) = self.summary.methods.iter().max_by_key(|(_, count)| **count)?;
+        let cost_model = models.and_then(CostModelSummary::new);
+        Some(AttributionSummary { method: method.clone(), cost_model, ..self.summary.clone() })
+    }
 }
 
 /// Counts of judged and unjudged answers.
@@ -199,6 +250,9 @@ impl Tally {
         if let Some(usage) = exchange.transcript.usage {
             self.input_tokens += usage.input;
             self.output_tokens += usage.output;
+            if let Some(cached) = usage.cached {
+                self.cached_tokens = Some(self.cached_tokens.unwrap_or(0) + cached);
+            }
             self.counted += 1;
             self.counted_completed += u64::from(exchange.outcome == Outcome::Completed);
             self.request_seconds += (exchange.end - exchange.sent).get();
@@ -223,6 +277,9 @@ impl Tally {
         if let Some(modelled) = energy.modelled {
             self.modelled.add(modelled, usage);
         }
+        if let Some(found) = energy.attribution {
+            self.attribution.add(found, usage);
+        }
         match energy.measured.or(energy.modelled).map(|energy| energy.gross) {
             Some(gross) => {
                 let carried = self.carried.take().filter(|(index, _)| *index == exchange.query.index);
@@ -230,7 +287,8 @@ impl Tally {
                 self.pairs.push((exchange.request, f64::from(u8::from(correct == Some(true))), joules));
                 self.graded_with_energy += u64::from(correct.is_some());
                 let half = (gross.high - gross.low) / 2.0;
-                self.too_short += u64::from(energy.measured.is_some() && half > gross.joules / 2.0);
+                let is_window = matches!(gross.method, EnergyMethod::Window(_));
+                self.too_short += u64::from(energy.measured.is_some() && is_window && half > gross.joules / 2.0);
             }
             None => self.without_energy += 1,
         }

@@ -66,8 +66,12 @@ pub(super) fn energy(sessions: &[MeteredSession], tally: &Tally, duration_s: f64
         let is_known = gross.value > 0.0 && tally.queries > 0;
         is_known.then(|| energy_totals(gross, net, balance, tally, duration_s - unknown))
     };
-    let measured = totals(&|device| device.summed, tally.measured);
-    let modelled = totals(&|device| device.provenance == Provenance::Modelled, tally.modelled);
+    let mut measured = totals(&|device| device.summed, tally.measured);
+    let mut modelled = totals(&|device| device.provenance == Provenance::Modelled, tally.modelled);
+    // The attribution is of the measured devices, or of the modelled ones if none is measured.
+    if let Some(totals) = measured.as_mut().or(modelled.as_mut()) {
+        (totals.prefill_j_per_input_token, totals.decode_j_per_output_token) = tally.attribution.per_token();
+    }
     let summaries = devices.into_iter().map(|DeviceTotals { summary, balance, .. }| {
         let balance = summary.gross_j.map(|_| balance);
         DeviceSummary { balance, ..summary }
@@ -141,6 +145,8 @@ fn energy_totals(
         net_j_per_output_token: net_of_queries.and_then(|_| per(tally.net_with_tokens, tally.output_tokens)),
         gross_j_per_token: per(tally.gross_with_tokens, all_tokens),
         net_j_per_token: net_of_queries.and_then(|_| per(tally.net_with_tokens, all_tokens)),
+        prefill_j_per_input_token: None,
+        decode_j_per_output_token: None,
         balance,
     }
 }

@@ -129,6 +129,9 @@ pub(super) fn warnings(
         warnings.push(Warning::Retried { count: retried, joules: if measured > 0.0 { measured } else { modelled } });
     }
     warnings.extend(token_warnings(tally));
+    if let Some(&count) = tally.attribution.summary.methods.get("equal_share") {
+        warnings.push(Warning::EqualShare { count });
+    }
     if let Some((path, cause)) = tally.unused_tokenizer.clone() {
         warnings.push(Warning::Tokenizer { path, cause });
     }
@@ -172,10 +175,9 @@ pub(super) fn warnings(
     }
     let mut events: Vec<Warning> = Vec::new();
     for event in sessions.iter().flat_map(|session| session.loaded.timeline.events()) {
-        let message = event.one_line(&CommandLine);
         let warning = match event.kind {
-            EventKind::ScrapeFailed => Warning::ServerMetrics { message },
-            _ => Warning::Sensor { message },
+            EventKind::ScrapeFailed => Warning::ServerMetrics { message: event.one_line(&CommandLine) },
+            _ => Warning::Sensor { message: event.to_string(), hint: event.hint.clone() },
         };
         if !events.contains(&warning) {
             events.push(warning);

@@ -34,6 +34,8 @@ impl MeasureControl for () {}
 pub enum MeasureNotice {
     /// The machine settles, and then its idle power is measured.
     Idle {
+        /// Before or after the command.
+        phase: IdlePhase,
         /// How long it is measured.
         length: Duration,
     },
@@ -44,4 +46,13 @@ pub enum MeasureNotice {
         /// The number of runs.
         repeats: u32,
     },
+}
+
+/// When idle power is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdlePhase {
+    /// Before the first run of the command.
+    Before,
+    /// After the last run of the command.
+    After,
 }

@@ -34,7 +34,7 @@ use ergometer_telemetry::{Clock, EnergyMeter, Sampler, Sensor, Tap, Timeline};
 use ergometer_units::Window;
 
 pub use command::{CommandRun, ProcessGroup, Stdout};
-pub use control::{MeasureControl, MeasureNotice};
+pub use control::{IdlePhase, MeasureControl, MeasureNotice};
 pub use error::MeasureError;
 pub use figures::{EnergyFigures, MeanInterval};
 pub use report::{DeviceFigures, EnergyReport, MeasureReport, RunReport, UnknownEnergy};
@@ -117,7 +117,7 @@ fn run_all(
     let (mut runs, mut rests) = (Vec::new(), Vec::new());
     // Without a guard the command is measured all the same.
     let guard = (spec.process_group == ProcessGroup::Own).then(GroupGuard::start).and_then(Result::ok);
-    rests.extend(rest(spec.idle, clock, control));
+    rests.extend(rest(spec.idle, IdlePhase::Before, clock, control));
     for number in 1..=spec.repeats {
         if control.is_interrupted() {
             break;
@@ -135,7 +135,7 @@ fn run_all(
         return Err(MeasureError::Interrupted);
     }
     if !control.is_interrupted() {
-        rests.extend(rest(spec.idle, clock, control));
+        rests.extend(rest(spec.idle, IdlePhase::After, clock, control));
     }
     // Drivers deliver their last samples late.
     std::thread::sleep(FRAME);
@@ -143,12 +143,12 @@ fn run_all(
 }
 
 /// Lets the machine settle, then returns the window of the idle measurement. `None` without idle time, or if interrupted.
-fn rest(length: Duration, clock: &Clock, control: &mut dyn MeasureControl) -> Option<Window> {
+fn rest(length: Duration, phase: IdlePhase, clock: &Clock, control: &mut dyn MeasureControl) -> Option<Window> {
     if length.is_zero() {
         control.sleep(FRAME);
         return None;
     }
-    control.notice(MeasureNotice::Idle { length });
+    control.notice(MeasureNotice::Idle { phase, length });
     if control.sleep(SETTLE) {
         return None;
     }

@@ -104,7 +104,7 @@ impl Judge {
     pub(super) async fn judge(&self, exchange: &Exchange, retries: Retries) -> Result<Judgement, RequestError> {
         let problem = question(&exchange.query, &exchange.transcript.text);
         let request = Request {
-            number: None,
+            id: None,
             index: exchange.query.index,
             earlier: &[],
             problem: &problem,

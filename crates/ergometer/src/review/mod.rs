@@ -185,7 +185,7 @@ impl RunningReview<'_> {
 async fn count(client: &dyn Client, common: &RequestOptions, exchange: &Exchange) -> Option<TokenCount> {
     let (query, transcript) = (&exchange.query, &exchange.transcript);
     let request = Request {
-        number: None,
+        id: None,
         index: query.index,
         earlier: &[],
         problem: &query.problem,

@@ -64,7 +64,12 @@ impl Tokenizer {
         };
         let parts = [&transcript.reasoning, &transcript.text, &transcript.tool_calls];
         let output = parts.iter().map(|part| self.counter.text(part).ok()).sum::<Option<usize>>()?;
-        Some(Usage { input: input as u64, output: output as u64, source: ergometer_clients::TokenSource::Tokenizer })
+        Some(Usage {
+            input: input as u64,
+            output: output as u64,
+            cached: None,
+            source: ergometer_clients::TokenSource::Tokenizer,
+        })
     }
 }
 

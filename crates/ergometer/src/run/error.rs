@@ -60,6 +60,16 @@ pub enum RunError {
         /// The folder.
         path: PathBuf,
     },
+    /// The old run could not be moved aside, or the new one could not be renamed.
+    #[error("cannot replace {}: {cause}", path.display())]
+    NotReplaced {
+        /// The folder to replace.
+        path: PathBuf,
+        /// Where the new run is.
+        new: PathBuf,
+        /// Why not.
+        cause: Box<Self>,
+    },
     /// The run cannot be resumed.
     #[error("cannot resume {}: {why}", path.display())]
     NotResumable {
@@ -108,6 +118,9 @@ impl Diagnostic for RunError {
                 " or ",
                 option("output-dir").value("DIR")
             )),
+            Self::NotReplaced { new, .. } => {
+                Some(hint!(format!("the new run is in {0}; rename {0} to keep the new run", new.display())))
+            }
             Self::Recording(error) => error.hint(),
             Self::Journal(error) => error.hint(),
             Self::Close(error) => error.hint(),
@@ -129,7 +142,8 @@ impl RunError {
     /// Why a session ended if it ended with this error.
     pub(crate) fn closing(&self) -> Closing {
         match self {
-            Self::Dataset(_) => Closing::Unreadable,
+            // A configuration was valid at the start, so only a query can break it later.
+            Self::Dataset(_) | Self::Config(_) => Closing::Unreadable,
             Self::Internal(_) => Closing::Failed,
             Self::ServerGone { .. } => Closing::TooManyFailures,
             _ => Closing::Unwritable,

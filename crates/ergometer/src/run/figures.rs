@@ -58,7 +58,7 @@ fn percentiles(histogram: &Histogram<u64>) -> Option<Percentiles> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::exchange_for_tests as exchange;
+    use crate::journal::testing::exchange;
 
     #[test]
     fn percentiles_match_the_chunk_times() {

@@ -1,12 +1,13 @@
 //! Manages the run folder. A run that replaces an older one is written next to it until it has its first record.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::RunError;
-use crate::journal::{JournalError, JournalFolder, Lock, Manifest};
+use super::replacement::{clear, create, create_new, finish, remove, staged_path, take_place, turn};
+use crate::journal::{JournalFolder, Lock, Manifest};
 
 /// How to use the run folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +37,8 @@ struct StagedRun {
     path: PathBuf,
     /// Keeps other processes from resuming or replacing the old run. `None` if it has no journal.
     old: Option<Lock>,
+    /// Whether it could not be renamed. Then the old run keeps its name.
+    is_stranded: bool,
 }
 
 impl RunFolder {
@@ -55,7 +58,7 @@ impl RunFolder {
         };
         let (Target::New(path) | Target::Replace(path) | Target::Resume(path)) = target;
         let _turn = turn(path)?;
-        recover(path)?;
+        finish(path)?;
         if !matches!(target, Target::Resume(_)) && is_unstarted(path) {
             remove(path)?;
         }
@@ -73,13 +76,13 @@ impl RunFolder {
                     return Err(RunError::NotARun { path: path.clone() });
                 }
                 let old = lock_if_there(path)?;
-                let staged = beside(path, "new");
+                let staged = staged_path(path);
                 drop(lock_if_there(&staged)?);
-                // A killed run left this folder without a record: with a record it would have been renamed.
+                // A killed run left this folder without a record, or a run that could not get its name.
                 remove(&staged)?;
                 create(&staged)?;
                 let lock = started(&staged)?;
-                Ok(folder(path, Some(StagedRun { path: staged, old }), false, lock))
+                Ok(folder(path, Some(StagedRun { path: staged, old, is_stranded: false }), false, lock))
             }
             Target::Resume(path) => Ok(folder(path, None, true, JournalFolder::of_run(path).lock()?)),
         }
@@ -95,26 +98,31 @@ impl RunFolder {
         &self.path
     }
 
-    /// Renames the folder to its final name after the first record, and moves the replaced run aside.
+    /// Renames the folder to its final name after the first record, and moves the replaced run aside. On an error, the
+    /// old run keeps its name, and the new one stays in its temporary folder.
     pub(crate) fn commit(&self) -> Result<(), RunError> {
         self.has_record.store(true, Ordering::Relaxed);
         let mut staged = self.lock();
-        let Some(StagedRun { path: new, old: lock }) = staged.as_mut() else { return Ok(()) };
+        let Some(StagedRun { path: new, old: lock, is_stranded }) = staged.as_mut().filter(|new| !new.is_stranded)
+        else {
+            return Ok(());
+        };
         let _turn = turn(&self.path)?;
-        let old = beside(&self.path, "old");
-        remove(&old)?;
         // Some systems cannot rename a folder that contains an open file.
         *lock = None;
-        fs::rename(&self.path, &old).map_err(JournalError::io("rename", &self.path))?;
-        fs::rename(&*new, &self.path).map_err(JournalError::io("rename", new))?;
+        if let Err(cause) = take_place(new, &self.path) {
+            *is_stranded = true;
+            let (path, new) = (self.path.clone(), new.clone());
+            return Err(RunError::NotReplaced { path, new, cause: Box::new(cause) });
+        }
         *staged = None;
         Ok(())
     }
 
     /// Deletes the replaced run. Called after the measurement.
     pub(crate) fn clear(&self) {
-        if self.has_record() {
-            let _ = remove(&beside(&self.path, "old"));
+        if self.has_record() && self.lock().is_none() {
+            clear(&self.path);
         }
     }
 
@@ -135,28 +143,9 @@ impl RunFolder {
     }
 }
 
-/// Locks the parent folder while run folders are created or renamed, which takes a moment; the lock is held until the
-/// result is dropped. `None` if the file system does not support locks.
-pub(crate) fn turn(run: &Path) -> Result<Option<File>, RunError> {
-    let parent = run.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    create(parent)?;
-    Ok(File::open(parent).ok().filter(|folder| folder.lock().is_ok()))
-}
-
 fn lock_if_there(run: &Path) -> Result<Option<Lock>, RunError> {
     let journal = JournalFolder::of_run(run);
     Ok(if journal.exists() { Some(journal.lock()?) } else { None })
-}
-
-/// Completes a replacement that a kill interrupted after the old folder was moved aside and before the new one was
-/// renamed.
-pub(crate) fn recover(path: &Path) -> Result<(), RunError> {
-    let (new, old) = (beside(path, "new"), beside(path, "old"));
-    if !path.exists() && new.exists() && old.exists() {
-        fs::rename(&new, path).map_err(JournalError::io("rename", &new))?;
-        remove(&old)?;
-    }
-    Ok(())
 }
 
 /// Whether a folder is a run, or the empty start of one. Nothing else is ever replaced.
@@ -165,8 +154,8 @@ fn is_run(path: &Path) -> bool {
     path.join("summary.json").is_file() || JournalFolder::of_run(path).exists() || is_empty()
 }
 
-/// Whether a folder is what a run leaves that was killed before its journal had a manifest: an empty folder, or a journal
-/// with nothing but its lock and temporary files. It holds nothing to keep, so a new run may take its name.
+/// Whether a folder is what a run or sweep leaves that was killed before its first file: nothing but a lock and temporary
+/// files, in the folder of a run in its journal. It holds nothing to keep, so a new run may take its name.
 #[must_use]
 pub fn is_unstarted(path: &Path) -> bool {
     let names = |folder: &Path| -> Option<Vec<String>> {
@@ -174,50 +163,22 @@ pub fn is_unstarted(path: &Path) -> bool {
         let entries = is_folder.then(|| fs::read_dir(folder).ok()).flatten()?;
         entries.map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
     };
-    let is_temporary = |name: &String| {
-        name == "lock" || name == "run.json.new" || (name.starts_with(".run.json.") && name.ends_with(".partial"))
+    let is_partial = |name: &str, file: &str| {
+        name.strip_prefix('.').and_then(|name| name.strip_prefix(file)).is_some_and(|rest| rest.ends_with(".partial"))
     };
     match names(path).as_deref() {
-        Some([]) => true,
-        Some([only]) if only == "journal" => {
-            names(&path.join(only)).is_some_and(|names| names.iter().all(is_temporary))
-        }
-        _ => false,
-    }
-}
-
-/// A hidden folder next to this one, with its name and an extension.
-pub(crate) fn beside(path: &Path, extension: &str) -> PathBuf {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    path.with_file_name(format!(".{name}.{extension}"))
-}
-
-pub(crate) fn create(path: &Path) -> Result<(), RunError> {
-    fs::create_dir_all(path).map_err(JournalError::io("create", path)).map_err(RunError::from)
-}
-
-/// Creates a folder that must not exist.
-pub(crate) fn create_new(path: &Path) -> Result<(), RunError> {
-    match fs::create_dir(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            Err(RunError::Exists { path: path.to_path_buf() })
-        }
-        made => Ok(made.map_err(JournalError::io("create", path))?),
-    }
-}
-
-pub(crate) fn remove(path: &Path) -> Result<(), RunError> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(JournalError::Io { action: "remove", path: path.to_path_buf(), cause: error }.into())
-        }
-        _ => Ok(()),
+        Some([only]) if only == "journal" => names(&path.join(only)).is_some_and(|names| {
+            names.iter().all(|name| name == "lock" || name == "run.json.new" || is_partial(name, "run.json."))
+        }),
+        Some(names) => names.iter().all(|name| name == "lock" || is_partial(name, "sweep.json.")),
+        None => false,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::JournalError;
 
     fn manifest() -> Manifest {
         let config = serde_json::json!({

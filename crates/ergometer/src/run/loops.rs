@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ergometer_diagnostics::{Message, hint};
 use ergometer_units::{Seconds, Timestamp};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -75,7 +76,8 @@ fn start_timetable(conversations: &Arc<Conversations>, timetable: Timetable, sta
     });
     if let Err(error) = spawned {
         let control = &conversations.sender.control;
-        control.fail(RunError::internal(format!("cannot start the thread of the schedule: {error}")));
+        let message = Message::new(format!("cannot start the thread of the schedule: {error}"));
+        control.fail(RunError::Internal(message.with_hint(hint!("check the limit on threads with `ulimit -u`"))));
     }
 }
 

@@ -7,10 +7,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 
+use super::calibration::reuse_calibration;
 use super::checks::{Parts, ResolvedSettings};
 use super::folder::RunFolder;
 use super::session::{Session, SessionEnd, SessionPlan};
-use super::{Observer, RunError, Sensing, Target};
+use super::{Observer, RunError, Sensing, Target, recover};
 use crate::close::{self, CloseError, ClosedRun};
 use crate::config::CountedDevices;
 use crate::journal::{DatasetFacts, Exchanges, JournalError, JournalFolder, Judgement, Manifest};
@@ -70,6 +71,7 @@ impl PreparedRun {
         secrets: impl FnOnce(&mut RunConfig),
         sensing: impl AsyncFnOnce(&RunConfig) -> Result<Sensing, RunError>,
     ) -> Result<Self, RunError> {
+        recover(folder)?;
         let manifest = JournalFolder::of_run(folder).manifest()?;
         let mut config = manifest.config.clone();
         secrets(&mut config);
@@ -104,8 +106,8 @@ impl PreparedRun {
         client: Box<dyn Client>,
         sensing: Sensing,
     ) -> Result<Self, RunError> {
-        let checked = JournalFolder::of_run(folder).manifest().map_err(RunError::from);
-        let checked = checked.and_then(|manifest| check_dataset(folder, &manifest, &*dataset).map(|()| manifest));
+        let manifest = recover(folder).and_then(|()| Ok(JournalFolder::of_run(folder).manifest()?));
+        let checked = manifest.and_then(|manifest| check_dataset(folder, &manifest, &*dataset).map(|()| manifest));
         match checked {
             Ok(manifest) => {
                 let config = manifest.config.clone();
@@ -312,14 +314,21 @@ impl PreparedRun {
         observer: Arc<dyn Observer>,
     ) -> Result<FinishedRun, RunError> {
         let journal = JournalFolder::of_run(&folder.now());
-        let plan = self.plan(&journal)?;
+        let mut plan = self.plan(&journal)?;
         let (client, judge) = (Arc::clone(&self.client), self.judge);
         let (common, wish) = (Arc::new(self.config.request.clone()), stop.clone());
         let mut ended = if let Some(closing) = plan.is_done(self.config.duration_s) {
             // All queries are settled, so there is no warm-up either.
             SessionEnd { closing, failure: None }
         } else {
+            let manifest = journal.manifest()?;
+            let wanted = plan.calibration.and_then(|_| reuse_calibration(&journal, folder.path(), &manifest));
+            if let Some(earlier) = wanted {
+                plan.calibration = None;
+                observer.notice(super::Notice::CalibrationReused(&earlier));
+            }
             let session = Session {
+                run_id: manifest.run_id(),
                 config: self.config,
                 dataset: self.dataset,
                 client: self.client,
@@ -341,7 +350,7 @@ impl PreparedRun {
         observer.notice(super::Notice::Closing(folder.path()));
         let closed = tokio::task::spawn_blocking(move || close::close(&path)).await;
         let finished = |closed, failure| {
-            let folder = Some(folder.path().to_path_buf());
+            let folder = Some(folder.now());
             Ok(FinishedRun { closing: ended.closing, closed, failure, folder })
         };
         match (closed, ended.failure) {
@@ -365,6 +374,7 @@ impl PreparedRun {
             attempts: BTreeMap::new(),
             earlier_turns: BTreeMap::new(),
             seconds_before: 0.0,
+            calibration: self.calibration().filter(|_| !journal.calibration_path().exists()),
         };
         let numbers = journal.sessions()?;
         let mut settled = BTreeMap::new();
@@ -373,6 +383,7 @@ impl PreparedRun {
             let records = events.requests.iter().filter(|located| located.fate == Fate::Settled);
             records.for_each(|located| _ = settled.entry(located.index).or_insert((place, *located)));
             plan.session = number + 1;
+            plan.calibration = plan.calibration.filter(|_| events.calibration.is_empty());
             plan.done.extend(
                 events.requests.iter().filter(|located| located.fate == Fate::Settled).map(|located| located.index),
             );
@@ -465,6 +476,6 @@ fn check_dataset(folder: &Path, manifest: &Manifest, dataset: &dyn Dataset) -> R
         then.name, then.fingerprint
     );
     let finalize = command(format!("finalize {}", folder.display()));
-    let hint = hint!("restore the old dataset, or close the run as it is with ", finalize);
+    let hint = hint!("restore the old dataset, or finalize the run without the remaining queries: ", finalize);
     Err(RunError::not_resumable(folder, Message::new(text).with_hint(hint)))
 }

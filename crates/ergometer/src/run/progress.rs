@@ -24,6 +24,12 @@ pub enum Notice<'a> {
     Warming(u32),
     /// A warm-up request failed.
     WarmupFailed(&'a str),
+    /// Calibration requests are being sent, for this long.
+    Calibrating(Duration),
+    /// A calibration request failed. Reported once.
+    CalibrationFailed(&'a str),
+    /// The calibration of the run of this name is used.
+    CalibrationReused(&'a str),
     /// Idle power is being measured.
     Resting(Duration),
     /// The idle power, provisionally, its source, and over which time.

@@ -18,7 +18,7 @@ use super::control::Control;
 use super::counts::Counts;
 use super::folder::RunFolder;
 use super::outage::Outage;
-use crate::journal::{Entry, JournalWriter};
+use crate::journal::{Entry, JournalWriter, RunId};
 use ergometer_clients::{Client, EarlierTurn, FailureKind, Outcome, Request, RequestError, Transcript};
 use ergometer_datasets::{Dataset, Query};
 use ergometer_runs::config::RunConfig;
@@ -87,6 +87,7 @@ pub(super) struct Sender {
     pub(super) dataset: Arc<dyn Dataset>,
     pub(super) client: Arc<dyn Client>,
     pub(super) folder: Arc<RunFolder>,
+    pub(super) run_id: RunId,
     /// The number of the session.
     pub(super) session: u32,
     pub(super) clock: Arc<Clock>,
@@ -170,7 +171,7 @@ impl Sender {
         self.counts.most_in_flight.fetch_max(in_flight, Ordering::Relaxed);
         let mut transcript = Transcript::default();
         let sent = self.clock.now();
-        let (outcome, mut next) = self.attempt(prompt, Some(request), &mut transcript).await;
+        let (outcome, mut next) = self.attempt(prompt, &self.run_id.request(request), &mut transcript).await;
         // If a second connection is closed on the same request, the request itself may be the cause.
         if was_stale && matches!(next, NextAttempt::AtOnce) {
             next = NextAttempt::After(None);
@@ -304,12 +305,12 @@ impl Sender {
     pub(super) async fn attempt(
         &self,
         prompt: Prompt<'_>,
-        number: Option<u64>,
+        id: &str,
         transcript: &mut Transcript,
     ) -> (Outcome, NextAttempt) {
         let (config, Prompt { query, before }) = (&self.config, prompt);
         let request = Request {
-            number,
+            id: Some(id),
             index: query.index,
             earlier: before,
             problem: &query.problem,

@@ -11,6 +11,7 @@ use ergometer_units::Window;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
+use super::calibration::calibrate;
 use super::control::Control;
 use super::conversation::Conversations;
 use super::counts::Counts;
@@ -24,7 +25,7 @@ use super::sender_watch::SenderWatch;
 use super::sending::{Prompt, Sender, is_unreachable};
 use super::{Notice, Observer, RunError};
 use crate::config::CountedDevices;
-use crate::journal::{Entry, IdleKind, JournalFolder, SessionStart};
+use crate::journal::{Entry, IdleKind, JournalFolder, RunId, SessionStart};
 use ergometer_clients::server_metrics::{Scraper, ServerMetrics};
 use ergometer_clients::{Client, ConnectOutcome, EarlierTurn, Outcome, Transcript};
 use ergometer_datasets::Dataset;
@@ -59,6 +60,8 @@ pub(super) struct SessionPlan {
     pub(super) earlier_turns: BTreeMap<u64, EarlierTurn>,
     /// How long requests were sent in earlier sessions.
     pub(super) seconds_before: f64,
+    /// How long calibration requests are sent; `None` for none.
+    pub(super) calibration: Option<Duration>,
 }
 
 impl SessionPlan {
@@ -72,6 +75,7 @@ impl SessionPlan {
 
 /// The parts of a session.
 pub(super) struct Session {
+    pub(super) run_id: RunId,
     pub(super) config: RunConfig,
     pub(super) dataset: Arc<dyn Dataset>,
     pub(super) client: Arc<dyn Client>,
@@ -111,12 +115,13 @@ impl Session {
             .with_conversations(Arc::clone(&self.dataset))
             .with_max_failures(self.config.max_failures);
         let permits = self.config.max_in_flight.map(|most| Semaphore::new(most as usize));
-        let Self { config, dataset, client, counted, folder, observer, .. } = self;
+        let Self { run_id, config, dataset, client, counted, folder, observer, .. } = self;
         let mut sender = Sender {
             config,
             dataset,
             client,
             folder,
+            run_id,
             session: plan.session,
             clock,
             journal: writer,
@@ -129,6 +134,10 @@ impl Session {
         if let Err(error) = warm_up(&sender, &*observer, warmup).await {
             sender.control.fail(error);
         } else {
+            if let Some(length) = plan.calibration {
+                // Boxed: four requests at a time make this future large.
+                Box::pin(calibrate(&sender, &*observer, length)).await;
+            }
             let idle = IdleMeter { sender: &sender, observer: &*observer, counted: &counted, sampler: &sampler, frame };
             idle.measure(IdleKind::Before, idle_s).await;
             scrape(scraper.as_ref()).await;
@@ -206,7 +215,8 @@ async fn warm_up(sender: &Sender, observer: &dyn Observer, count: u32) -> Result
     for number in 0..u64::from(count) {
         let Ok(query) = sender.query(number % size).await else { break };
         let mut transcript = Transcript::default();
-        let (outcome, _) = sender.attempt(Prompt { query: &query, before: &[] }, None, &mut transcript).await;
+        let (prompt, id) = (Prompt { query: &query, before: &[] }, sender.run_id.warmup(number));
+        let (outcome, _) = sender.attempt(prompt, &id, &mut transcript).await;
         match outcome {
             Outcome::Failed { kind, cause } => {
                 observer.notice(Notice::WarmupFailed(&cause));

@@ -1,12 +1,14 @@
 //! Manages the folder of a sweep. A sweep that replaces an older one is written next to it until its first run is
 //! complete.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use super::SweepError;
 use crate::journal::JournalError;
-use crate::run::{RunError, Target, beside, create, create_new, recover, remove, turn};
+use crate::run::{
+    RunError, Target, clear, create, create_new, finish, is_unstarted, remove, staged_path, take_place, turn,
+};
 use ergometer_runs::sweep::SWEEP_FILE;
 
 /// The lock file against other processes.
@@ -31,17 +33,25 @@ impl SweepFolder {
         let (Target::New(path) | Target::Replace(path) | Target::Resume(path)) = target;
         let path = path.clone();
         let _turn = turn(&path)?;
-        recover(&path)?;
+        finish(&path)?;
+        if !matches!(target, Target::Resume(_)) && is_unstarted(&path) {
+            drop(lock(&path, &path)?);
+            remove(&path)?;
+        }
         match target {
-            Target::Resume(_) => Ok(Self { _lock: lock(&path, &path)?, path, staged: None, stranded: None }),
+            Target::Resume(_) => {
+                let lock = lock(&path, &path)?;
+                clear(&path);
+                Ok(Self { _lock: lock, path, staged: None, stranded: None })
+            }
             Target::Replace(_) if path.exists() => {
-                if !is_sweep(&path) {
+                if !path.join(SWEEP_FILE).is_file() {
                     return Err(SweepError::NotASweep { path });
                 }
                 let old = lock(&path, &path)?;
-                let staged = beside(&path, "new");
-                // The lock of the old sweep is held, so this folder is what a killed sweep left: it has no complete
-                // run.
+                let staged = staged_path(&path);
+                // The lock of the old sweep is held, so this folder is what a killed sweep left, without a complete run,
+                // or a sweep that could not get its name.
                 remove(&staged)?;
                 create(&staged)?;
                 Ok(Self { _lock: lock(&staged, &path)?, path, staged: Some((staged, old)), stranded: None })
@@ -65,6 +75,12 @@ impl SweepFolder {
         &self.path
     }
 
+    /// Whether [`commit`](Self::commit) will move the folder.
+    #[must_use]
+    pub fn is_staged(&self) -> bool {
+        self.staged.is_some()
+    }
+
     /// Renames the folder to its final name after the first run, and removes the replaced sweep. Returns whether it was
     /// moved; the files of the run then contain the old path and must be derived again.
     pub fn commit(&mut self) -> Result<bool, SweepError> {
@@ -72,18 +88,11 @@ impl SweepFolder {
         // Some systems cannot rename a folder that contains an open file.
         drop(lock);
         let _turn = turn(&self.path)?;
-        let old = beside(&self.path, "old");
-        let moved = remove(&old).map_err(SweepError::from).and_then(|()| {
-            fs::rename(&self.path, &old).map_err(JournalError::io("rename", &self.path))?;
-            let moved = fs::rename(&staged, &self.path).map_err(JournalError::io("rename", &staged));
-            // On an error, the old sweep gets its name back.
-            Ok(moved.inspect_err(|_| drop(fs::rename(&old, &self.path)))?)
-        });
-        if let Err(error) = moved {
+        if let Err(error) = take_place(&staged, &self.path) {
             self.stranded = Some(staged);
-            return Err(error);
+            return Err(error.into());
         }
-        remove(&old)?;
+        clear(&self.path);
         Ok(true)
     }
 
@@ -107,17 +116,10 @@ fn lock(folder: &Path, name: &Path) -> Result<File, SweepError> {
     }
 }
 
-/// Whether a folder is a sweep, or the empty start of one. Nothing else is ever replaced.
-fn is_sweep(path: &Path) -> bool {
-    let is_begun = || {
-        let names = fs::read_dir(path).map(|entries| entries.flatten().map(|entry| entry.file_name()));
-        names.is_ok_and(|mut names| names.all(|name| name == LOCK_FILE))
-    };
-    path.join(SWEEP_FILE).is_file() || is_begun()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn old_sweep() -> (tempfile::TempDir, PathBuf) {
@@ -157,6 +159,33 @@ mod tests {
             let second = SweepFolder::prepare(&target).unwrap_err();
             assert!(second.to_string().contains("in use by another ergo"), "{second}");
         }
+    }
+
+    #[test]
+    fn a_sweep_killed_before_its_first_file_does_not_block_its_name() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("sweep_x");
+        for files in [&[][..], &["lock"], &["lock", ".sweep.json.a1B2.partial"]] {
+            for target in [Target::New(path.clone()), Target::Replace(path.clone())] {
+                fs::create_dir(&path).unwrap();
+                for file in files {
+                    fs::write(path.join(file), "{").unwrap();
+                }
+                let folder = SweepFolder::prepare(&target).unwrap();
+                let second = SweepFolder::prepare(&target).unwrap_err();
+                assert!(second.to_string().contains("in use by another ergo"), "{second}");
+                folder.abandon();
+                assert!(!path.exists(), "{files:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_resumed_sweep_removes_the_sweep_that_it_replaced() {
+        let (parent, path) = old_sweep();
+        fs::create_dir(parent.path().join(".sweep_x.old")).unwrap();
+        let _folder = SweepFolder::prepare(&Target::Resume(path)).unwrap();
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
     }
 
     #[test]

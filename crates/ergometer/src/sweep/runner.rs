@@ -7,11 +7,12 @@ use tokio::sync::watch;
 use super::cooler::Cooler;
 use super::spec::{check_comparable, config_with, identity, look};
 use super::{RunState, SweepError, SweepFolder, SweepNotice, SweepObserver, SweepSpec};
-use crate::close::{ClosedRun, close};
+use crate::close::{ClosedRun, attribute, close};
 use crate::run::{PreparedRun, Sensing, Target};
 use ergometer_runs::Closing;
 use ergometer_runs::Summary;
 use ergometer_runs::config::RunConfig;
+use ergometer_runs::cost_model::CostModels;
 use ergometer_runs::sweep::{Identity, Sweep};
 
 /// A sweep whose dataset, model and sensors are checked, and that has no folder yet.
@@ -71,6 +72,7 @@ impl PreparedSweep {
     /// Checks the points and prepares the first run.
     pub async fn new(mut spec: SweepSpec) -> Result<Self, SweepError> {
         spec.check()?;
+        spec.drop_needless_calibration();
         let sensing = Sensing::open(&spec.config).await?;
         let first = PreparedRun::new(spec.config.clone(), sensing).await?;
         // If no model was named, the configuration now has the only model of the server.
@@ -157,7 +159,10 @@ impl Runner<'_> {
         first: Option<PreparedRun>,
     ) -> Result<FinishedSweep, SweepError> {
         // Boxed: this future is large, and the caller's stack may be small.
-        let ended = Box::pin(self.make(states, first)).await;
+        let mut ended = Box::pin(self.make(states, first)).await;
+        if ended.is_ok() && self.sweep.complete {
+            ended = self.fit_together().await;
+        }
         self.end(ended)
     }
 
@@ -258,8 +263,11 @@ impl Runner<'_> {
         self.cooler.has_worked();
         let is_empty = finished.closed.is_none();
         if let Some(mut closed) = finished.closed {
-            if self.folder.commit()? {
-                // The files of the run name the folder in which they were written.
+            if self.folder.is_staged() {
+                // The files of the run name the folder in which they were written, so they are written again. Without
+                // its summary, a run that is killed before that is not taken for a complete one.
+                Summary::remove(&self.folder.now().join(&name))?;
+                self.folder.commit()?;
                 let folder = self.folder.path().join(&name);
                 closed =
                     tokio::task::spawn_blocking(move || close(&folder)).await.map_err(SweepError::CloseThread)??;
@@ -282,6 +290,28 @@ impl Runner<'_> {
         self.has_failures |= has_failures(&closed.summary);
         self.observer.notice(SweepNotice::Closed { sweep: &self.sweep, point, run, closed });
         Ok(())
+    }
+
+    /// Fits one cost model to all runs of the complete sweep, and takes their new figures. Runs without energy of their
+    /// requests keep their files.
+    async fn fit_together(&mut self) -> Result<(), SweepError> {
+        let indices: Vec<RunIndex> = (0..self.sweep.points.len())
+            .flat_map(|point| (0..self.sweep.points[point].runs.len()).map(move |run| (point, run)))
+            .collect();
+        let folders: Vec<PathBuf> = indices
+            .iter()
+            .map(|&(point, run)| self.folder.now().join(&self.sweep.points[point].runs[run].folder))
+            .collect();
+        let has_costs = |folder: &PathBuf| matches!(CostModels::read(folder), Ok(Some(_)));
+        if folders.len() < 2 || !folders.iter().any(has_costs) {
+            return Ok(());
+        }
+        let closed = tokio::task::spawn_blocking(move || attribute(&folders, None)).await;
+        let closed = closed.map_err(SweepError::CloseThread)??;
+        for (index, closed) in indices.into_iter().zip(&closed) {
+            self.sweep.take(index, &closed.summary);
+        }
+        Ok(self.sweep.write(self.folder.now())?)
     }
 
     fn is_stopped(&self) -> bool {

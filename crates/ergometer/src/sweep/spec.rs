@@ -6,7 +6,7 @@ use ergometer_runs::config::{RunConfig, Schedule};
 use ergometer_runs::sweep::{Identity, PlanError, Sweep, check};
 
 use super::{RunState, SweepError};
-use crate::run::{PreparedRun, RunError};
+use crate::run::{CALIBRATION_LOAD, PreparedRun, RunError};
 
 /// The specification of a sweep.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +25,13 @@ impl SweepSpec {
     /// Checks the points before the first request.
     pub fn check(&self) -> Result<(), SweepError> {
         Ok(check(&self.schedules).map(drop)?)
+    }
+
+    /// The model that is fitted to all points needs no calibration if a point has as low a load.
+    pub(super) fn drop_needless_calibration(&mut self) {
+        if self.schedules.iter().any(|schedule| schedule.concurrency().is_some_and(|load| load <= CALIBRATION_LOAD)) {
+            self.config.calibrate_s = 0.0;
+        }
     }
 
     /// Creates a sweep without runs, and without the secrets of the configuration.
@@ -146,6 +153,18 @@ mod tests {
     fn summary_json(requests_per_second: f64, complete: bool) -> Value {
         let closing = if complete { "finished" } else { "interrupted" };
         json!({"complete": complete, "closing": closing, "tokens": {"requests_per_second": requests_per_second}})
+    }
+
+    #[test]
+    fn a_sweep_with_a_low_load_is_not_calibrated() {
+        let calibrate = |loads: &[u32]| {
+            let schedules = loads.iter().map(|&concurrency| Schedule::Concurrency { concurrency }).collect();
+            let config = RunConfig { calibrate_s: 6.0, ..sweep(1).config };
+            let mut spec = SweepSpec { config, schedules, repeats: 1, cooldown_s: 0.0 };
+            spec.drop_needless_calibration();
+            spec.config.calibrate_s
+        };
+        assert_eq!((calibrate(&[8, 64]), calibrate(&[4, 64]), calibrate(&[1])), (6.0, 0.0, 0.0));
     }
 
     #[test]

@@ -178,7 +178,7 @@ impl Client for Scripted {
         }
         let output = transcript.chunks.len() as u64;
         if self.counts.is_none() {
-            transcript.usage = Some(Usage { input: 10, output, source: TokenSource::Model });
+            transcript.usage = Some(Usage { input: 10, output, cached: None, source: TokenSource::Model });
         }
         transcript.finish = Some(String::from("stop"));
         Ok(())

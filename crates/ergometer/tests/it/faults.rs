@@ -199,9 +199,9 @@ async fn the_transcript_matches_what_the_server_sent() {
     let truth = server.stop().await;
     let (_, exchanges) = rig.exchanges(0);
     for exchange in &exchanges {
-        let id = format!("ergometer-{}", exchange.request);
-        let sent = truth.requests.iter().find(|request| request.id == id).unwrap();
         let transcript = &exchange.transcript;
+        let id = transcript.request_id.as_ref().unwrap();
+        let sent = truth.requests.iter().find(|request| request.id == *id).unwrap();
         let usage = transcript.usage.unwrap();
         assert_eq!((usage.output, usage.input), (sent.tokens, sent.prompt_tokens));
         assert_eq!(transcript.chunks.len(), sent.sent_ns.len(), "chunks do not depend on how reads are split");

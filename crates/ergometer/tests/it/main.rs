@@ -1,5 +1,7 @@
 //! End-to-end tests of runs with a scripted client and scripted sensors.
 
+mod attribution;
+mod calibration;
 mod client;
 mod compatibility;
 mod cuts;
@@ -12,6 +14,7 @@ mod judge;
 mod lifecycle;
 mod load;
 mod replace;
+mod request_ids;
 mod resume;
 mod rig;
 mod schedules;

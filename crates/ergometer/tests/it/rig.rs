@@ -42,6 +42,7 @@ pub(crate) fn config() -> RunConfig {
         judge: None,
         server_metrics: None,
         idle_s: 0.0,
+        calibrate_s: 0.0,
         sensors: Vec::new(),
         devices: ergometer_runs::config::CountedDevices::default(),
         server_is_local: false,

@@ -7,7 +7,9 @@ use ergometer::close;
 use ergometer::journal::SessionEvents;
 use ergometer_clients::{TokenSource, Usage};
 use ergometer_diagnostics::{CommandLine, Diagnostic};
+use ergometer_mock_server::{MockServer, Script};
 use ergometer_runs::config::RunConfig;
+use ergometer_runs::saved::Attempt;
 
 use crate::client::{Call, Scripted, answer};
 use crate::dataset::Questions;
@@ -16,7 +18,7 @@ use crate::sensors::blind;
 use crate::table::Table;
 
 fn usage(output: u64) -> Usage {
-    Usage { input: 20, output, source: TokenSource::Tokenize }
+    Usage { input: 20, output, cached: None, source: TokenSource::Tokenize }
 }
 
 /// A copy of a test tokenizer: one token for each byte, and a chat template.
@@ -81,6 +83,26 @@ async fn reported_tokens_are_not_counted_again() {
     assert_eq!(calls.counted(), [0; 0]);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cached_tokens_are_in_every_file() {
+    for cached in [Some(3), None] {
+        let server = MockServer::start(Script { cached_tokens: cached, ..Script::instant() }).await.unwrap();
+        let (rig, mut config) = (Rig::new(), config());
+        config.client.id = String::from("openai");
+        config.client.base_url = Some(server.base_url());
+        let run = closed(rig.run_client(config, Questions::new(2)).await);
+        assert_eq!(run.summary.tokens.cached, cached.map(|cached| 2 * cached));
+        let records = Table::read(&rig.folder()).integers("ergometer/cached_tokens");
+        assert_eq!(records, [cached.map(u64::cast_signed); 2]);
+        let journal = rig.exchanges(0).1.into_iter().map(|exchange| exchange.transcript.usage.unwrap().cached);
+        assert!(journal.eq([cached; 2]));
+        let mut requests = Vec::new();
+        Attempt::each(&rig.folder(), |attempt, _| requests.push(attempt.cached_tokens)).unwrap();
+        assert_eq!(requests, [cached; 2]);
+        server.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn the_users_tokenizer_counts_if_no_other_count_exists() {
     let (rig, folder) = (Rig::new(), tempfile::tempdir().unwrap());
@@ -94,7 +116,8 @@ async fn the_users_tokenizer_counts_if_no_other_count_exists() {
     assert!(inputs[1] > Some("what is 10 + 1?".len().try_into().unwrap()), "including the template: {inputs:?}");
     assert!(has_warning(
         &run,
-        "two token counts disagree on 1 of 1 answers; for the first of them, tokenize counts 9 and tokenizer counts 2"
+        "two token counts disagree on 1 of 1 answers; the first of these answers has 9 tokens by the server's tokenizer \
+         endpoint and 2 by the tokenizer on this machine"
     ));
     assert!(!has_warning(&run, "are unknown"));
     assert_eq!(run.summary.tokens.tokenizer.as_deref().map(str::len), Some(64));
@@ -108,8 +131,8 @@ async fn the_users_tokenizer_is_compared_with_the_server() {
     let ours = RunConfig { tokenizer: Some(tokenizer(folder.path())), ..config() };
     let run = closed(rig.run(ours, Questions::new(3), client, blind()).await);
     assert_eq!(sources(&rig)[1].as_deref(), Some("model"), "the count of the model is used");
-    let told =
-        "two token counts disagree on 1 of 3 answers; for the first of them, model counts 2 and tokenizer counts 5";
+    let told = "two token counts disagree on 1 of 3 answers; the first of these answers has 2 tokens by the model and 5 by the \
+         tokenizer on this machine";
     assert!(has_warning(&run, told), "{:?}", run.summary.warnings);
 }
 

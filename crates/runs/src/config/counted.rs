@@ -10,10 +10,8 @@ pub enum DeviceError {
     /// The name is not that of a device or of a kind of device.
     #[error("{0}")]
     Unknown(ParseDeviceError),
-    /// The metrics of a server are always recorded, and have no energy.
-    #[error(
-        "`{name}` reports metrics but no energy, so it cannot be selected; the metrics of a server are always recorded"
-    )]
+    /// The metrics of a server are recorded without being selected, and have no energy.
+    #[error("`{name}` has no energy, so it cannot be selected; server metrics are always recorded")]
     Server {
         /// The name as given.
         name: String,
@@ -34,7 +32,7 @@ impl Diagnostic for DeviceError {
             Self::Unknown(_) => None,
             Self::Server { .. } => Some(hint!(
                 option("device"),
-                " takes a device such as gpu:0, or a kind: gpu, cpu, npu, rail, host, meter; ",
+                " takes a device such as gpu:0, or a kind: gpu, cpu, npu, rail, meter; ",
                 option("server-metrics").value("off"),
                 " turns the server's metrics off"
             )),
@@ -159,8 +157,8 @@ mod tests {
         assert_eq!(stored, r#"["gpu","cpu:1"]"#);
         assert_eq!(serde_json::from_str::<CountedDevices>(&stored).unwrap(), parse(&["gpu", "cpu:1"]).unwrap());
         assert!(serde_json::from_str::<CountedDevices>(r#"["disk"]"#).is_err(), "not read as all devices");
-        assert!(parse(&["server:0"]).unwrap_err().to_string().contains("`server:0` reports metrics but no energy"));
-        assert!(parse(&["server"]).unwrap_err().to_string().contains("`server` reports metrics but no energy"));
+        assert!(parse(&["server:0"]).unwrap_err().to_string().contains("`server:0` has no energy"));
+        assert!(parse(&["server"]).unwrap_err().to_string().contains("`server` has no energy"));
         assert!(parse(&["meter", "npu:0"]).unwrap().counts(DeviceId::meter(4)));
         assert!(parse(&["disk"]).unwrap_err().to_string().contains("unknown device `disk`"));
     }

@@ -64,6 +64,9 @@ pub struct RunConfig {
     pub server_metrics: Option<String>,
     /// How long idle power is measured before and after, in seconds; 0 skips it.
     pub idle_s: f64,
+    /// How long calibration requests are sent before a run under load, in seconds; 0 sends none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub calibrate_s: f64,
     /// The devices whose energy counts, as in `--device`; empty for all.
     pub devices: CountedDevices,
     /// The user's own sensors, as in `--sensor`. Commands are not stored: they may contain a password.

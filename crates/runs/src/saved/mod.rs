@@ -14,8 +14,8 @@ mod texts;
 use std::path::{Path, PathBuf};
 
 pub use name::labels;
-pub use query::{Energy, Outcome, Phases, Query};
-pub use requests::{Attempt, Gaps};
+pub use query::{Attribution, Energy, Outcome, Phases, Query};
+pub use requests::{Attempt, Gaps, Offsets};
 pub use run::Run;
 pub use telemetry::{Channel, Telemetry};
 pub use texts::Texts;

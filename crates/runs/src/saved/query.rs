@@ -31,6 +31,8 @@ pub struct Query {
     pub end: Option<Timestamp>,
     /// Tokens in its prompt.
     pub input_tokens: Option<u64>,
+    /// Tokens of its prompt that the server took from its cache.
+    pub cached_tokens: Option<u64>,
     /// Tokens in its answer.
     pub output_tokens: Option<u64>,
     /// All tokens, from the record.
@@ -45,6 +47,8 @@ pub struct Query {
     pub gpu_watts: Option<f64>,
     /// The energy, measured or modelled, by the source of the run.
     pub energy: Option<Energy>,
+    /// Its net energy among the requests in flight.
+    pub attribution: Option<Attribution>,
     /// Prefill and decode.
     pub phases: Phases,
     /// Mean temperature of the hottest GPU.
@@ -76,6 +80,21 @@ pub struct Energy {
     pub high: f64,
     /// Net of idle power.
     pub net: Option<f64>,
+}
+
+/// The net energy of a query among the requests in flight, in joules.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Attribution {
+    /// Its share.
+    pub share: f64,
+    /// The lower end of the 95 % interval of the share.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+    /// The part for its prompt.
+    pub prefill_j: Option<f64>,
+    /// The part for its output.
+    pub decode_j: Option<f64>,
 }
 
 /// The phases of a query: prefill is from sent to the first token, decode from the first token to the end.
@@ -119,6 +138,12 @@ impl Query {
     pub fn joules_per_output_token(&self) -> Option<f64> {
         let tokens = self.output_tokens.filter(|&tokens| tokens > 0)?;
         Some(self.energy?.gross / tokens as f64)
+    }
+
+    /// The tokens of its prompt that were computed, not taken from a cache.
+    #[must_use]
+    pub fn computed_tokens(&self) -> Option<u64> {
+        Some(self.input_tokens?.saturating_sub(self.cached_tokens.unwrap_or(0)))
     }
 
     /// All tokens: the recorded total, or else input + output, of which one may be unknown.

@@ -18,6 +18,8 @@ use crate::store::REQUESTS_FILE;
 pub struct Attempt {
     /// The number of the request.
     pub request: u64,
+    /// The request id that the client sent; `None` if it sent none, or the user's own.
+    pub request_id: Option<String>,
     /// The index of its query in the dataset.
     pub index: u64,
     /// The session of the run.
@@ -42,6 +44,8 @@ pub struct Attempt {
     pub end: Option<Timestamp>,
     /// Tokens in its answer.
     pub output_tokens: Option<u64>,
+    /// Tokens of its prompt that the server took from its cache.
+    pub cached_tokens: Option<u64>,
     /// The time to connect; `None` if the connection was already open.
     pub connect_ms: Option<f64>,
 }
@@ -49,10 +53,22 @@ pub struct Attempt {
 /// The times between consecutive token events of a choice of an attempt, in nanoseconds.
 pub type Gaps<'a> = &'a [i64];
 
+/// The times of the token events of an attempt since it was sent, in nanoseconds.
+pub type Offsets<'a> = &'a [i64];
+
 impl Attempt {
     /// Calls `take` for every attempt of a run, with its gaps, in the order of the file. A run without the file has
     /// none.
     pub fn each(folder: &Path, mut take: impl FnMut(Self, Gaps<'_>)) -> Result<(), ReadError> {
+        Self::read(folder, |attempt, offsets, choices| take(attempt, &gaps(offsets, choices)))
+    }
+
+    /// The same, with the offsets of all token events.
+    pub fn each_with_offsets(folder: &Path, mut take: impl FnMut(Self, Offsets<'_>)) -> Result<(), ReadError> {
+        Self::read(folder, |attempt, offsets, _| take(attempt, offsets))
+    }
+
+    fn read(folder: &Path, mut take: impl FnMut(Self, Offsets<'_>, &[i64])) -> Result<(), ReadError> {
         let path = folder.join(REQUESTS_FILE);
         let file = match File::open(&path) {
             Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -67,11 +83,12 @@ impl Attempt {
         Ok(())
     }
 
-    fn rows(batch: &RecordBatch, take: &mut impl FnMut(Self, Gaps<'_>)) {
+    fn rows(batch: &RecordBatch, take: &mut impl FnMut(Self, Offsets<'_>, &[i64])) {
         let column = |name: &str| Column::find(batch, &[name]);
-        let [request, index, session, attempt, output] =
-            ["request", "query_index", "session", "attempt", "output_tokens"].map(column);
+        let [request, index, session, attempt, output, cached] =
+            ["request", "query_index", "session", "attempt", "output_tokens", "cached_tokens"].map(column);
         let [outcome, failure, is_retried, connect] = ["outcome", "failure", "is_retried", "connect_ms"].map(column);
+        let request_id = column("request_id");
         let [scheduled, sent, first, last, end] =
             ["scheduled_ns", "sent_ns", "first_token_ns", "last_token_ns", "end_ns"].map(column);
         let list = |name: &str| -> Option<&ListArray> { batch.column_by_name(name)?.as_list_opt::<i32>() };
@@ -85,6 +102,7 @@ impl Attempt {
             let at = |column: &Column| column.integer(row).map(Timestamp::from_nanos_since_epoch);
             let attempt = Self {
                 request: request.count(row).unwrap_or(0),
+                request_id: request_id.text(row).map(ToOwned::to_owned),
                 index: index.count(row).unwrap_or(0),
                 session: session.count(row).and_then(|session| u32::try_from(session).ok()).unwrap_or(0),
                 attempt: attempt.count(row).unwrap_or(1),
@@ -97,9 +115,10 @@ impl Attempt {
                 last_token: at(&last),
                 end: at(&end),
                 output_tokens: output.count(row),
+                cached_tokens: cached.count(row),
                 connect_ms: connect.number(row),
             };
-            take(attempt, &gaps(&numbers(chunks, row), &numbers(choices, row)));
+            take(attempt, &numbers(chunks, row), &numbers(choices, row));
         }
     }
 }

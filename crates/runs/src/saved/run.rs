@@ -9,7 +9,7 @@ use ergometer_columnar::read_stream;
 use ergometer_units::Timestamp;
 
 use super::columns::Column;
-use super::query::{Energy, Outcome, Phases, Query};
+use super::query::{Attribution, Energy, Outcome, Phases, Query};
 use crate::folder::record_files;
 use crate::summary::EnergyTotals;
 use crate::{EnergySource, ReadError, Summary};
@@ -151,7 +151,7 @@ impl Records {
             ["request", "query_index", "session", "attempts"].map(|name| own(&[name]));
         let [scheduled, sent, first_token, last_token, end] =
             ["scheduled_ns", "sent_ns", "first_token_ns", "last_token_ns", "end_ns"].map(|name| own(&[name]));
-        let outcome = own(&["outcome"]);
+        let [outcome, cached] = ["outcome", "cached_tokens"].map(|name| own(&[name]));
         let [input, output, total] = ["input", "output", "total"].map(|name| metric(&["token_metrics", name]));
         let ttft = metric(&["latency_metrics", "time_to_first_token_seconds"]);
         let total_s = metric(&["latency_metrics", "total_query_seconds"]);
@@ -166,6 +166,8 @@ impl Records {
         let source = self.energy.map_or("measured", EnergySource::name);
         let gross = ["joules", "low", "high"].map(|name| own(&["energy", source, "gross", name]));
         let net = own(&["energy", source, "net", "joules"]);
+        let [share, share_low, share_high, prefill_share, decode_share] =
+            ["share", "low", "high", "prefill_j", "decode_j"].map(|name| own(&["energy", "attribution", name]));
         for row in 0..batch.num_rows() {
             let at = |column: &Column| column.integer(row).map(Timestamp::from_nanos_since_epoch);
             let has_energy = || {
@@ -179,6 +181,13 @@ impl Records {
             } else {
                 gpu_joules.number(row).map(|joules| Energy { gross: joules, low: joules, high: joules, net: None })
             };
+            let attribution = share.number(row).map(|joules| Attribution {
+                share: joules,
+                low: share_low.number(row).unwrap_or(joules),
+                high: share_high.number(row).unwrap_or(joules),
+                prefill_j: prefill_share.number(row),
+                decode_j: decode_share.number(row),
+            });
             let [prefill_j, decode_j, prefill_ms, decode_ms] = [0, 1, 2, 3].map(|place| phases[place].number(row));
             self.queries.push(Query {
                 request: request.count(row).unwrap_or(self.queries.len() as u64),
@@ -193,6 +202,7 @@ impl Records {
                 last_token: at(&last_token),
                 end: at(&end),
                 input_tokens: input.count(row),
+                cached_tokens: cached.count(row),
                 output_tokens: output.count(row),
                 total_tokens: total.count(row),
                 ttft_s: ttft.number(row),
@@ -200,6 +210,7 @@ impl Records {
                 gpu_joules: gpu_joules.number(row),
                 gpu_watts: watts.iter().find_map(|watts| watts.number(row)),
                 energy,
+                attribution,
                 phases: Phases {
                     prefill_j,
                     decode_j,
@@ -212,7 +223,8 @@ impl Records {
             });
         }
         let floats = [&ttft, &total_s, &gpu_joules, &temperature, &cost, &net];
-        let floats = floats.into_iter().chain(&watts).chain(&phases).chain(&gross);
+        let floats = floats.into_iter().chain([&share, &share_low, &share_high, &prefill_share, &decode_share]);
+        let floats = floats.chain(&watts).chain(&phases).chain(&gross);
         self.not_finite += floats.map(Column::not_finite).sum::<u64>();
         if self.energy.is_none() && self.queries.iter().any(|query| query.energy.is_some()) {
             self.energy = Some(EnergySource::Measured);

@@ -33,7 +33,7 @@ pub enum StoreError {
     },
     /// The texts of one row are longer than a column can hold.
     #[error(
-        "cannot write {}: {row} holds {bytes} bytes of text, and a column holds 2 GiB", .path.display()
+        "cannot write {}: {row} has {bytes} bytes of text, but a column can hold at most 2 GiB", .path.display()
     )]
     TooLong {
         /// The file.

@@ -5,8 +5,10 @@ use ergometer_units::{Seconds, Timestamp};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
+use crate::cost_model::Evidence;
 use crate::record::{
     DeviceShare, EnergyMethod, EnergyValue, ErgometerColumn, GpuColumn, GrossAndNet, ModelMetrics, QueryEnergy, Record,
+    RequestAttribution,
 };
 use ergometer_clients::{FailureKind, ServerTimes};
 
@@ -27,6 +29,7 @@ pub(crate) fn record(query_index: u64) -> Record {
     record.model_metrics.energy.per_query_joules = Some(12.5);
     record.model_metrics.power.gpu = Some(stats);
     record.model_metrics.tokens.output = Some(34);
+    record.ergometer.cached_tokens = Some(query_index % 5);
     record.model_metrics.gpu_info = Some(GpuColumn {
         name: "NVIDIA H200".to_owned(),
         vendor: "NVIDIA".to_owned(),
@@ -38,6 +41,16 @@ pub(crate) fn record(query_index: u64) -> Record {
         measured: Some(energy),
         modelled: None,
         devices: vec![DeviceShare { device: DeviceId::gpu(0), scope: Scope::Device, energy }],
+        attribution: Some(RequestAttribution {
+            share: 8.0,
+            low: 7.5,
+            high: 8.25 + query_index as f64,
+            prefill_j: Some(3.0),
+            decode_j: Some(5.0),
+            marginal: None,
+            alone: Some(20.0),
+            method: EnergyMethod::CostModel(Evidence::Arrivals),
+        }),
     };
     record
 }
@@ -66,6 +79,7 @@ pub(crate) fn bare_record(query_index: u64) -> Record {
             last_token: None,
             end: sent + Seconds::new(1.0),
             token_source: None,
+            cached_tokens: None,
             finish: None,
             reasoning: None,
             tool_calls: None,

@@ -14,7 +14,7 @@ use super::columns::{Column, Fields};
 use crate::record::{
     ComputeMetrics, Cost, DeviceShare, EnergyMetrics, EnergyValue, ErgometerColumn, GpuColumn, GradeColumn,
     GrossAndNet, HardwareUtilization, LatencyMetrics, MemoryMetrics, ModelMetrics, PhaseMetrics, PowerMetrics,
-    QueryEnergy, Record, StatColumn, TokenMetrics,
+    QueryEnergy, Record, RequestAttribution, StatColumn, TokenMetrics,
 };
 use ergometer_clients::ServerTimes;
 
@@ -223,6 +223,7 @@ fn ergometer() -> Column<ErgometerColumn> {
         .nanos("last_token_ns", |column| column.last_token)
         .nanos("end_ns", |column| Some(column.end))
         .text("token_source", |column| column.token_source)
+        .integer("cached_tokens", |column| column.cached_tokens)
         .text("finish", |column| column.finish.as_deref())
         .text("reasoning", |column| column.reasoning.as_deref())
         .text("tool_calls", |column| column.tool_calls.as_deref())
@@ -255,6 +256,20 @@ fn query_energy() -> Column<QueryEnergy> {
         .part("measured", |energy| energy.measured.as_ref(), gross_and_net())
         .part("modelled", |energy| energy.modelled.as_ref(), gross_and_net())
         .list("devices", |energy| Some(&energy.devices), device)
+        .part("attribution", |energy| energy.attribution.as_ref(), attribution())
+        .column()
+}
+
+fn attribution() -> Column<RequestAttribution> {
+    Fields::<RequestAttribution>::new()
+        .float("share", |found| Some(found.share))
+        .float("low", |found| Some(found.low))
+        .float("high", |found| Some(found.high))
+        .float("prefill_j", |found| found.prefill_j)
+        .float("decode_j", |found| found.decode_j)
+        .float("marginal", |found| found.marginal)
+        .float("alone", |found| found.alone)
+        .printed("method", |found| Some(found.method))
         .column()
 }
 

@@ -33,6 +33,7 @@ use serde::Serialize;
 pub use error::StoreError;
 pub use layout::RecordSchema;
 pub use metadata::MetadataShape;
+pub(crate) use partial::remove_file;
 pub use partial::{create_folder, write_file};
 pub use records::{DATA_FILE, DatasetWriter, INFO_FILE, STATE_FILE};
 pub use requests::{REQUESTS_FILE, RequestsWriter};

@@ -41,6 +41,14 @@ pub fn create_folder(path: &Path) -> Result<(), StoreError> {
     }
 }
 
+/// Removes a file of a run, if it exists.
+pub(crate) fn remove_file(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::file("replace", path)(error)),
+        _ => Ok(()),
+    }
+}
+
 impl PartialFile {
     /// Opens the temporary file that will become `path`.
     pub(super) fn create(path: &Path) -> Result<Self, StoreError> {

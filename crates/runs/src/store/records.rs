@@ -3,14 +3,12 @@
 //! The stream is written in batches, so memory use stays constant. `state.json`, which makes the folder a dataset, is
 //! removed before the data changes and written last: if it exists, the data beside it is complete and belongs to it.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use arrow_ipc::writer::StreamWriter;
 
 use super::length::text_bytes;
-use super::partial::PartialFile;
+use super::partial::{PartialFile, remove_file};
 use super::state::{HashingWriter, state_json};
 use super::{RecordSchema, StoreError};
 use crate::record::Record;
@@ -86,12 +84,8 @@ impl DatasetWriter {
         self.write_batch()?;
         let (file, fingerprint) = self.stream.into_inner().map_err(StoreError::arrow(&self.path))?.into_parts();
         let state = self.folder.join(STATE_FILE);
-        match fs::remove_file(&state) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(StoreError::file("replace", &state)(error));
-            }
-            _ => file.commit()?,
-        }
+        remove_file(&state)?;
+        file.commit()?;
         PartialFile::write_whole(&self.folder.join(INFO_FILE), b"{}\n")?;
         PartialFile::write_whole(&state, state_json(DATA_FILE, &fingerprint).as_bytes())?;
         Ok(self.rows)
@@ -118,7 +112,7 @@ impl std::fmt::Debug for DatasetWriter {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
+    use std::fs::{self, File};
 
     use arrow_array::cast::AsArray;
     use arrow_array::types::{Float64Type, Int64Type};

@@ -15,6 +15,7 @@ use super::StoreError;
 use super::columns::{Column, Fields};
 use super::partial::PartialFile;
 use crate::Exchange;
+use crate::record::RequestAttribution;
 use ergometer_clients::{ChunkKind, ConnectionUse, Outcome, Protocol, ServerTimes, TokenSource, Usage};
 use ergometer_datasets::Turn;
 
@@ -51,6 +52,7 @@ pub struct RequestsWriter {
 /// The stored part of an exchange; the texts are in the records.
 struct Row {
     request: u64,
+    request_id: Option<String>,
     session: u32,
     attempt: u32,
     query_index: u64,
@@ -76,6 +78,7 @@ struct Row {
     cause: Option<String>,
     line: Option<ConnectionUse>,
     turn: Option<Turn>,
+    attribution: Option<RequestAttribution>,
 }
 
 fn columns() -> Column<Row> {
@@ -96,6 +99,7 @@ fn columns() -> Column<Row> {
         .list("chunk_choices", |row| row.chunk_choices.as_deref(), Column::integer(|choice: &u32| Some(*choice)))
         .integer("input_tokens", |row| row.usage.map(|usage| usage.input))
         .integer("output_tokens", |row| row.usage.map(|usage| usage.output))
+        .integer("cached_tokens", |row| row.usage.and_then(|usage| usage.cached))
         .text("token_source", |row| row.usage.map(|usage| TokenSource::name(usage.source)))
         .text("finish", |row| row.finish.as_deref())
         .integer("processor_ns", |row| row.processor_ns)
@@ -112,6 +116,15 @@ fn columns() -> Column<Row> {
         .float("waited_ms", |row| row.line.and_then(|line| line.waited).map(Seconds::as_millis))
         .integer("conversation", |row| row.turn.map(|turn| turn.conversation))
         .integer("turn", |row| row.turn.map(|turn| turn.number))
+        .text("request_id", |row| row.request_id.as_deref())
+        .float("share", |row| row.attribution.map(|found| found.share))
+        .float("low", |row| row.attribution.map(|found| found.low))
+        .float("high", |row| row.attribution.map(|found| found.high))
+        .float("prefill_j", |row| row.attribution.and_then(|found| found.prefill_j))
+        .float("decode_j", |row| row.attribution.and_then(|found| found.decode_j))
+        .float("marginal", |row| row.attribution.and_then(|found| found.marginal))
+        .float("alone", |row| row.attribution.and_then(|found| found.alone))
+        .printed("method", |row| row.attribution.map(|found| found.method))
         .column()
 }
 
@@ -129,6 +142,7 @@ impl From<&Exchange> for Row {
         };
         Self {
             request: *request,
+            request_id: transcript.request_id.clone(),
             session: *session,
             attempt: *attempt,
             query_index: query.index,
@@ -153,6 +167,7 @@ impl From<&Exchange> for Row {
             cause,
             line: transcript.connection_use,
             turn: query.turn,
+            attribution: None,
         }
     }
 }
@@ -160,7 +175,8 @@ impl From<&Exchange> for Row {
 impl Row {
     fn bytes(&self) -> usize {
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        size_of::<Self>() + 16 * self.chunk_offsets_ns.len() + length(&self.finish) + length(&self.cause)
+        let texts = [&self.request_id, &self.finish, &self.cause].map(length).iter().sum::<usize>();
+        size_of::<Self>() + 16 * self.chunk_offsets_ns.len() + texts
     }
 }
 
@@ -177,7 +193,16 @@ impl RequestsWriter {
 
     /// Adds a request.
     pub fn push(&mut self, exchange: &Exchange) -> Result<(), StoreError> {
-        let row = Row::from(exchange);
+        self.push_attributed(exchange, None)
+    }
+
+    /// Adds a request with its energy.
+    pub fn push_attributed(
+        &mut self,
+        exchange: &Exchange,
+        attribution: Option<RequestAttribution>,
+    ) -> Result<(), StoreError> {
+        let row = Row { attribution, ..Row::from(exchange) };
         let bytes = row.bytes();
         if i32::try_from(bytes).is_err() {
             return Err(StoreError::TooLong {
@@ -250,10 +275,11 @@ mod tests {
 
     fn exchange(request: u64) -> Exchange {
         let time = |offset_ns: i64| Timestamp::from_nanos_since_epoch(1_794_730_772_000_000_001 + offset_ns);
-        let mut transcript = Transcript::default();
+        let request_id = Some(format!("ergometer-18e8a-{request}"));
+        let mut transcript = Transcript { request_id, ..Transcript::default() };
         transcript.push(time(30_000_000), ChunkKind::Reasoning, "hm");
         transcript.push(time(40_000_007), ChunkKind::Content, "4");
-        transcript.usage = Some(Usage { input: 12, output: 2, source: TokenSource::Model });
+        transcript.usage = Some(Usage { input: 12, output: 2, cached: Some(8), source: TokenSource::Model });
         let [connect, waited] = [1.5, 0.25].map(|length| Some(Seconds::from_millis(length)));
         transcript.connection_use = Some(ConnectionUse { protocol: Protocol::Http2, connect, waited });
         let turn = Some(Turn { conversation: 4, number: 2, think_s: None });
@@ -296,6 +322,7 @@ mod tests {
         assert_eq!(integers("sent_ns")[0], Some(1_794_730_772_000_000_001));
         assert_eq!(integers("first_token_ns"), [Some(1_794_730_772_030_000_001), None]);
         assert_eq!(integers("output_tokens"), [Some(2), None]);
+        assert_eq!(integers("cached_tokens"), [Some(8), None]);
         let offsets = batch["chunk_offsets_ns"].as_list::<i32>();
         assert_eq!(offsets.value(0).as_primitive::<Int64Type>().values()[..], [30_000_000, 40_000_007]);
         assert_eq!((offsets.is_null(1), offsets.value_length(1)), (false, 0));
@@ -306,6 +333,7 @@ mod tests {
         assert_eq!(texts("failure"), [None, Some("timeout_total")]);
         assert_eq!(texts("cause"), [None, Some("no answer in 60 s")]);
         assert_eq!(texts("token_source"), [Some("model"), None]);
+        assert_eq!(texts("request_id"), [Some("ergometer-18e8a-0"), None]);
         assert_eq!(texts("protocol"), [Some("http/2"), None]);
         let floats = |name: &str| batch[name].as_primitive::<Float64Type>().iter().collect::<Vec<_>>();
         assert_eq!((floats("connect_ms"), floats("waited_ms")), (vec![Some(1.5), None], vec![Some(0.25), None]));

@@ -44,8 +44,8 @@ impl ClientLimit {
             Self::MaxInFlight => hint!("raise or remove ", option("max-in-flight")),
             Self::Connections => hint!("raise or remove ", option("connections")),
             Self::Stalled => hint!(
-                "repeat the run without stopping the client or overloading its machine; `wake_lag_ms.max` is the longest \
-                 stall"
+                "repeat the run without stopping the client or overloading its machine; `wake_lag_ms.max` in \
+                 summary.json is the longest stall"
             ),
             Self::Cpu => hint!("give the client more cores, or run it on another machine than the server"),
         }

@@ -72,6 +72,12 @@ pub struct EnergyTotals {
     pub net_j_per_output_token: Option<f64>,
     pub gross_j_per_token: Option<f64>,
     pub net_j_per_token: Option<f64>,
+    /// Net joules of prompts, over the input tokens that were computed (not taken from a cache).
+    #[serde(default)]
+    pub prefill_j_per_input_token: Option<f64>,
+    /// Net joules of outputs, over output tokens.
+    #[serde(default)]
+    pub decode_j_per_output_token: Option<f64>,
     #[serde(default)]
     pub balance: BalanceSummary,
 }

@@ -3,6 +3,7 @@
 //! The same types write and read the file. Files of earlier versions and of other tools with this layout lack some
 //! fields, which are read as absent. Unknown top-level fields are kept in [`Summary::other`].
 
+mod attribution;
 mod client;
 mod energy;
 mod lenient;
@@ -20,6 +21,7 @@ use ergometer_telemetry::SystemInfo;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+pub use attribution::{AttributionSummary, CostModelSummary};
 pub use client::{ClientLimit, ClientSummary};
 pub use energy::{BalanceSummary, DeviceSummary, EnergySource, EnergySummary, EnergyTotals};
 pub use load::{Goodput, InFlightSummary, LoadFigures, LoadSummary, SteadyEnergy, SteadyState};
@@ -29,7 +31,7 @@ pub use warning::Warning;
 use crate::config::SavedConfig;
 use crate::record::GpuColumn;
 use crate::sender::Closing;
-use crate::store::{StoreError, write_json};
+use crate::store::{StoreError, remove_file, write_json};
 use crate::{ReadError, folder};
 
 /// The name of the file.
@@ -94,6 +96,9 @@ pub struct Summary {
     pub tokens: TokenSummary,
     #[serde(default)]
     pub energy: EnergySummary,
+    /// How the energy was attributed to requests; `None` without net energy.
+    #[serde(default)]
+    pub attribution: Option<AttributionSummary>,
     pub intelligence: Option<IntelligenceSummary>,
     /// Figures from the server's own metrics.
     pub server: Option<ServerSummary>,
@@ -172,6 +177,9 @@ pub struct TokenSummary {
     /// `None` if no request's tokens are known.
     pub input: Option<u64>,
     pub output: Option<u64>,
+    /// The tokens of prompts that the server took from its cache, over the requests for which it reports them; `None` if
+    /// there are none.
+    pub cached: Option<u64>,
     /// The number of requests whose tokens are known.
     #[serde(default)]
     pub requests: u64,
@@ -202,6 +210,12 @@ impl Summary {
     /// Writes `summary.json` into a run folder, atomically.
     pub fn write(&self, folder: &Path) -> Result<(), StoreError> {
         write_json(&folder.join(SUMMARY_FILE), self)
+    }
+
+    /// Removes `summary.json` from a run folder, if it exists. It must not be there while other files of the run change:
+    /// a run with a summary is complete.
+    pub fn remove(folder: &Path) -> Result<(), StoreError> {
+        remove_file(&folder.join(SUMMARY_FILE))
     }
 
     /// Reads `summary.json` from a run folder. The error explains why a folder is not a run.

@@ -174,6 +174,9 @@ pub enum Warning {
     Sensor {
         /// The event.
         message: String,
+        /// The hint of the event.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hint: Option<String>,
     },
     /// Scraping the server's metrics failed at least once.
     ServerMetrics {
@@ -189,6 +192,16 @@ pub enum Warning {
     },
     /// Idle power was not measured, so there is no net energy.
     NoIdle,
+    /// The engine log was not used.
+    EngineLog {
+        /// Why.
+        cause: String,
+    },
+    /// Requests ran together, and nothing shows how they shared the server.
+    EqualShare {
+        /// How many.
+        count: u64,
+    },
     /// The grader cannot compare some answers.
     Ungradable {
         /// How many.
@@ -199,6 +212,7 @@ pub enum Warning {
 }
 
 impl Diagnostic for Warning {
+    #[expect(clippy::too_many_lines, reason = "one arm for each warning")]
     fn hint(&self) -> Option<Hint> {
         Some(match self {
             Self::Modelled => hint!(command("doctor"), " lists what could measure it on this machine"),
@@ -212,7 +226,7 @@ impl Diagnostic for Warning {
                 hint!("continue it with ", command(format!("profile --resume {}", folder.display())))
             }
             Self::TooShort { .. } => {
-                hint!("totals are right; for single queries, request longer answers or use a larger model")
+                hint!("totals are not affected; for single queries, request longer answers or use a larger model")
             }
             Self::NoIdle => hint!(
                 "idle power is measured before and after the run: leave out ",
@@ -220,7 +234,7 @@ impl Diagnostic for Warning {
                 ", and do not interrupt the run"
             ),
             Self::Failures { .. } => hint!(
-                "the `ergometer.cause` column of their records says why; ",
+                "the column `cause` of requests.parquet says why each failed; ",
                 option("max-failures").value("N"),
                 " stops a run early"
             ),
@@ -271,8 +285,8 @@ impl Diagnostic for Warning {
                 "; accuracy covers the other answers only"
             ),
             Self::WithoutVerdict { .. } => hint!(
-                "they are not graded; `ergometer.grade.reply` of their records has the judge's reply. \
-                 A larger judge follows the format more often"
+                "they are not graded; the judge's replies are in the column `ergometer.grade.reply` of the run's \
+                 dataset. A larger judge follows the format more often"
             ),
             Self::WithoutEnergy { .. } => hint!("energy figures cover the other queries only"),
             Self::Unattributed { .. } => hint!("something delayed the sensors: is the machine overloaded?"),
@@ -282,6 +296,14 @@ impl Diagnostic for Warning {
             Self::Damaged { .. } => {
                 hint!("check the disk; ", command("profile --resume"), " sends the missing queries again")
             }
+            Self::EngineLog { .. } => {
+                hint!("pass the log of the server that this run used: ", command("attribute RUN --engine-log FILE"))
+            }
+            Self::EqualShare { .. } => hint!(
+                "make a longer run with streaming, or run ",
+                command("attribute RUN --engine-log FILE"),
+                "; until then the intervals are wide"
+            ),
             Self::Ungradable { .. } => hint!(
                 command("list graders"),
                 " shows the other graders; ",
@@ -298,6 +320,7 @@ impl Diagnostic for Warning {
                 option("tokenizer").value("PATH"),
                 " counts the tokens on this machine too"
             ),
+            Self::Sensor { hint: Some(hint), .. } => Hint::text(hint.clone()),
             Self::Sensor { .. } | Self::UnknownEnergy { .. } | Self::ZeroEnergy => check_sensors(),
         })
     }
@@ -307,12 +330,24 @@ fn check_sensors() -> Hint {
     hint!("check the sensors with ", command("doctor"))
 }
 
+/// Who counted the tokens, by the name of the source.
+fn source_phrase(source: &str) -> &'static str {
+    match source {
+        "usage" => "in the server's `usage`",
+        "native" => "in other fields of the server's answer",
+        "tokenize" => "by the server's tokenizer endpoint",
+        "tokenizer" => "by the tokenizer on this machine",
+        _ => "by the model",
+    }
+}
+
 /// `1 request`, `2 requests`.
 fn plural(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
 impl fmt::Display for Warning {
+    #[expect(clippy::too_many_lines, reason = "one arm for each warning")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Modelled => f.write_str("energy is modelled from CPU utilization, not measured"),
@@ -326,15 +361,21 @@ impl fmt::Display for Warning {
                 write!(f, "the server runs on {host}, so its energy cannot be measured here: the run has no energy")
             }
             Self::Failures { failure, count, cause } => {
-                write!(f, "{} failed: {failure} ({cause})", plural(*count, "request", "requests"))
+                let example = if *count == 1 { "" } else { "for example: " };
+                write!(f, "{} failed: {failure} ({example}{cause})", plural(*count, "request", "requests"))
             }
             Self::Retried { count, joules } => {
                 write!(f, "{} retried", plural(*count, "attempt failed and was", "attempts failed and were"))?;
-                if *joules >= 0.0005 { write!(f, "; they used {joules:.3} J") } else { Ok(()) }
+                let they = if *count == 1 { "it" } else { "they" };
+                if *joules >= 0.0005 { write!(f, "; {they} used {joules:.3} J") } else { Ok(()) }
             }
             Self::ClientLimited { reasons } => {
                 let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
-                write!(f, "the client, not only the server, limited the load: {}", reasons.join("; "))
+                write!(
+                    f,
+                    "the client limited the load ({}), so the results may not reflect the server",
+                    reasons.join("; ")
+                )
             }
             Self::Behind { sent, ended, in_flight } => write!(
                 f,
@@ -349,8 +390,11 @@ impl fmt::Display for Warning {
             }
             Self::TokenCounts { count, of, taken, other } => write!(
                 f,
-                "two token counts disagree on {count} of {of} answers; for the first of them, {} counts {} and {} counts {}",
-                taken.0, taken.1, other.0, other.1
+                "two token counts disagree on {count} of {of} answers; the first of these answers has {} tokens {} and {} {}",
+                taken.1,
+                source_phrase(taken.0),
+                other.1,
+                source_phrase(other.0)
             ),
             Self::WithoutText { count } => {
                 write!(f, "{} tokens but no text", plural(*count, "completed answer has", "completed answers have"))
@@ -382,25 +426,41 @@ impl fmt::Display for Warning {
             Self::Unfinished { why, .. } => write!(f, "the run is not complete: {why}"),
             Self::TooShort { count, of } => write!(
                 f,
-                "{count} of {of} queries are too short to measure one by one: their energy is uncertain by ±50 % or more"
+                "{count} of {of} queries are too short to measure individually: their energy is uncertain by ±50 % or more"
             ),
             Self::WithoutEnergy { count } => {
-                write!(f, "{count} queries have no energy: the sensors had no data for them")
+                let (queries, them) = if *count == 1 { ("query has", "it") } else { ("queries have", "them") };
+                write!(f, "{count} {queries} no energy: the sensors had no data for {them}")
             }
             Self::Unattributed { share } => {
                 write!(f, "{:.1} % of the energy is unattributed: the sensors had no data", share * 100.0)
             }
-            Self::Damaged { lines } => write!(f, "{lines} lines of the journal are damaged and were skipped"),
+            Self::Damaged { lines } => {
+                let lines = plural(
+                    *lines,
+                    "line of the journal is damaged and was",
+                    "lines of the journal are damaged and were",
+                );
+                write!(f, "{lines} skipped")
+            }
             Self::Readings { session, cause } => {
                 write!(f, "session {session} has no energy, because its readings cannot be used: {cause}")
             }
-            Self::Sensor { message } | Self::ServerMetrics { message } => f.write_str(message),
+            Self::Sensor { message, .. } | Self::ServerMetrics { message } => f.write_str(message),
             Self::ServerTokens { server, ours } => {
                 write!(f, "the server counted {server} generated tokens over the run, but the answers have {ours}")
             }
             Self::Ungradable { count, grader } => {
-                write!(f, "{count} answers cannot be graded by `{grader}` and do not count")
+                let (answers, do_not) = if *count == 1 { ("answer", "does not") } else { ("answers", "do not") };
+                write!(f, "{count} {answers} cannot be graded by `{grader}` and {do_not} count")
             }
+            Self::EngineLog { cause } => write!(f, "the engine log is not used: {cause}"),
+            Self::EqualShare { count } => write!(
+                f,
+                "the energy of {} was divided equally: the run is too short for a cost model, or the answers have no streaming \
+                 or token counts",
+                plural(*count, "concurrent request", "concurrent requests")
+            ),
             Self::NoIdle => f.write_str("idle power was not measured, so there is no net energy"),
         }
     }

@@ -73,7 +73,15 @@ fn every_table_is_read() {
         let run = Run::open(&folder).unwrap();
         assert_eq!(run.queries.len() as u64, run.summary.total_queries, "{}", folder.display());
         let mut attempts = 0;
-        Attempt::each(&folder, |_, _| attempts += 1).unwrap();
+        Attempt::each(&folder, |attempt, _| {
+            attempts += 1;
+            assert_eq!(
+                (attempt.request_id, attempt.cached_tokens),
+                (None, None),
+                "columns that these runs do not have"
+            );
+        })
+        .unwrap();
         assert!(attempts >= run.queries.len(), "{}", folder.display());
         let powers = Telemetry::read(&folder, &["energy", "power_ring", "power_modelled"]).unwrap();
         assert_eq!(powers.channels.is_empty(), run.energy.is_none(), "{}", folder.display());

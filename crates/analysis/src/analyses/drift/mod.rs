@@ -19,7 +19,7 @@ use crate::AnalysisError;
 use ergometer_runs::saved::{Run, Telemetry};
 use series::{SIGNALS, Series, SessionRange};
 use throttling::{Throttling, ThrottlingSource};
-use trend::{Trend, Verdict};
+use trend::{FEWEST_BLOCKS, Trend, VALUES_PER_BLOCK, Verdict};
 
 /// A smaller throttled share of the time gives no warning.
 const WORTH_A_WARNING: f64 = 0.01;
@@ -100,9 +100,7 @@ fn warn(ranges: &[SessionRange], telemetry: &Telemetry, trends: &[(Series, Trend
         warnings.push(Message::new("no readings of power, temperature or clocks: only queries are checked for drift"));
     }
     if trends.iter().all(|(_, trend)| trend.verdict == Verdict::TooFew) {
-        warnings.push(Message::new(
-            "too few values to detect drift: needs at least 24 readings or queries, in at least 8 parts of the run",
-        ));
+        warnings.push(too_few(trends));
     }
     let work = trends.iter().find(|(series, trend)| series.name.ends_with("put_tokens") && trend.verdict.is_drift());
     if let Some((series, trend)) = work {
@@ -117,6 +115,21 @@ fn warn(ranges: &[SessionRange], telemetry: &Telemetry, trends: &[(Series, Trend
         warnings
             .push(message.with_hint(hint!("shuffle the dataset with ", option("dataset-param").value("shuffle=SEED"))));
     }
+}
+
+/// What is missing if no trend has a verdict: values, or values that are spread over time.
+fn too_few(trends: &[(Series, Trend)]) -> Message {
+    let most = |count: fn(&Trend) -> usize| trends.iter().map(|(_, trend)| count(trend)).max().unwrap_or(0);
+    let (values, blocks) = (most(|trend| trend.values), most(|trend| trend.blocks));
+    let needed = FEWEST_BLOCKS * VALUES_PER_BLOCK;
+    Message::new(if values < needed {
+        format!("too few values to detect drift: no metric has more than {values}, and at least {needed} are needed")
+    } else {
+        format!(
+            "too few time blocks to detect drift: no metric has values in more than {blocks} of the time blocks, and at \
+             least {FEWEST_BLOCKS} are needed"
+        )
+    })
 }
 
 fn throttling_warning(held: &Throttling) -> Message {
@@ -267,6 +280,12 @@ mod tests {
         let found = findings(&example::run(vec![example::query(0)], &[""]), &Telemetry::default());
         assert_eq!(found.warnings.len(), 2, "no readings, and too short: {:?}", found.warnings);
         assert!(verdicts(&found).iter().all(|(_, verdict)| verdict == "too_few"));
+        let last = |found: &Findings| found.warnings.last().unwrap().text.clone();
+        assert!(last(&found).contains("no metric has more than 1, and at least 24 are needed"), "{}", last(&found));
+        // 40 queries, in the first two and in the last two of 100 seconds.
+        let queries = (0..20).chain(990..1010).map(example::query);
+        let found = findings(&example::run(queries.collect(), &[""]), &Telemetry::default());
+        assert!(last(&found).contains("in more than 2 of the time blocks, and at least 8"), "{}", last(&found));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Computes how long the clocks of a GPU were throttled, and why, from its throttle reasons. If the driver reports no
 //! reasons, drops of the core clock are reported instead.
 //!
-//! Only time with requests in flight counts. Idle clocks and clocks set by a user are not throttling.
+//! Only time with requests in flight counts, within the steady state if there is one. Idle clocks and clocks set by a
+//! user are not throttling.
 
 use ergometer_charts::{Cell, Table};
 use ergometer_units::format;
@@ -208,7 +209,8 @@ pub(super) fn table(found: &[Throttling], has_sessions: bool) -> Table {
         table.rows.push(row);
     }
     table.notes.push(String::from(
-        "Only the time with requests in flight is observed. Idle clocks and clocks set by a user are not throttling.",
+        "Observed time: the time with requests in flight in the steady state, or in the whole run if it has no steady \
+         state. Idle clocks and clocks set by a user are not throttling.",
     ));
     if found.iter().any(|held| matches!(held.by, ThrottlingSource::Clock { .. })) {
         table.notes.push(String::from(

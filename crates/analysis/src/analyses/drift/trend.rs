@@ -12,10 +12,10 @@ use serde::Serialize;
 const BLOCKS: usize = 30;
 
 /// Minimum number of blocks for a verdict.
-const FEWEST_BLOCKS: usize = 8;
+pub(super) const FEWEST_BLOCKS: usize = 8;
 
 /// Minimum mean number of values per block.
-const VALUES_PER_BLOCK: usize = 3;
+pub(super) const VALUES_PER_BLOCK: usize = 3;
 
 /// The correlation of neighbouring blocks is capped here, because 30 blocks do not determine it better.
 const MOST_CORRELATED: f64 = 0.9;

@@ -1,4 +1,4 @@
-//! The energy balance: requests + idle + unattributed = meter.
+//! The energy balance: requests + idle + unattributed = total energy of the devices, measured or modelled.
 
 use ergometer_charts::{Cell, Table};
 use ergometer_diagnostics::Message;
@@ -29,7 +29,7 @@ pub(super) fn balance(run: &Run, warnings: &mut Vec<Message>) -> Option<Balance>
         meter: balance.meter_j,
         parts: [
             ("requests", "requests_j", balance.requests_j),
-            ("idle", "idle_j", balance.idle_j),
+            ("no request in flight", "idle_j", balance.idle_j),
             ("unattributed", "unattributed_j", balance.unattributed_j),
         ],
         of_which: [
@@ -40,7 +40,7 @@ pub(super) fn balance(run: &Run, warnings: &mut Vec<Message>) -> Option<Balance>
     let sum: f64 = found.parts.iter().map(|part| part.2).sum();
     if (sum - found.meter).abs() > 1e-6 * found.meter.abs() {
         warnings.push(Message::new(format!(
-            "the energy balance does not add up: the parts sum to {sum} J, the meter has {} J",
+            "the energy balance does not add up: the parts sum to {sum} J, the total is {} J",
             found.meter
         )));
     }
@@ -63,7 +63,7 @@ impl Balance {
     }
 
     pub(super) fn table(&self) -> Table {
-        let columns = [("part", "part"), ("energy", "energy_j"), ("share of meter", "share")];
+        let columns = [("part", "part"), ("energy", "energy_j"), ("share of total", "share")];
         let mut table = Table::new("energy_balance", "Energy balance of the run", &columns);
         let row = |head: &str, joules: f64| {
             vec![Cell::text(head), quantity_cell(Some(joules), "J"), Cell::number(self.share(joules), format::percent)]
@@ -73,8 +73,10 @@ impl Balance {
         let of_which = self.of_which.iter().filter(|part| part.2 > 0.0);
         let parts = std::iter::once(requests).chain(of_which).chain(others);
         table.rows = parts.map(|(head, _, joules)| row(head, *joules)).collect();
-        table.rows.push(row("meter", self.meter));
-        table.notes.push(String::from("requests + idle + unattributed = meter"));
+        table.rows.push(row("total", self.meter));
+        table.notes.push(String::from(
+            "requests + no request in flight + unattributed = total; idle power during requests is part of requests",
+        ));
         table
     }
 }

@@ -36,7 +36,8 @@ impl Analysis for Efficiency {
     }
 
     fn about(&self) -> &'static str {
-        "correct answers per joule, accuracy per watt, joules per query, token and subject, and where the energy went"
+        "correct answers per joule, accuracy per watt, joules per query, token and subject, and the energy \
+         balance: requests, idle and unattributed"
     }
 
     fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError> {
@@ -75,7 +76,7 @@ impl Analysis for Efficiency {
             "by_subject": subjects.iter().map(Subject::json).collect::<Vec<_>>(),
             "cost": cost(run),
         }));
-        findings.tables.push(figure_table(&figures, source));
+        findings.tables.push(figure_table(run, &figures, source));
         findings.tables.extend(balance.as_ref().map(Balance::table));
         if subjects.len() > 1 {
             findings.tables.push(subject_table(&subjects, source));
@@ -141,14 +142,14 @@ fn figures(run: &Run, seed: u64) -> Vec<Figure> {
         figure("per_joule", "correct answers per joule", "/J", per_joule),
         figure(
             "per_joule_with_meter",
-            "… including meter error",
+            "… including error of the energy values",
             "/J",
             intelligence.and_then(|found| found.per_joule_with_meter),
         ),
         figure("per_watt", "accuracy per watt", "/W", intelligence.and_then(|found| found.per_watt)),
         figure(
             "per_watt_with_meter",
-            "… including meter error",
+            "… including error of the energy values",
             "/W",
             intelligence.and_then(|found| found.per_watt_with_meter),
         ),
@@ -167,8 +168,18 @@ fn figures(run: &Run, seed: u64) -> Vec<Figure> {
             "J",
             by_token(totals.and_then(|totals| totals.net_j_per_output_token), net),
         ),
-        figure("j_per_token", "energy per token, gross", "J", exact(|totals| totals.gross_j_per_token)),
-        figure("net_j_per_token", "energy per token, net", "J", exact(|totals| totals.net_j_per_token)),
+        figure(
+            "j_per_token",
+            "energy per token (input and output), gross",
+            "J",
+            exact(|totals| totals.gross_j_per_token),
+        ),
+        figure(
+            "net_j_per_token",
+            "energy per token (input and output), net",
+            "J",
+            exact(|totals| totals.net_j_per_token),
+        ),
         figure("mean_power_w", "mean power", "W", exact(|totals| Some(totals.mean_power_w))),
         figure(
             "kwh_per_1000_queries",
@@ -199,7 +210,7 @@ fn cost(run: &Run) -> Value {
     })
 }
 
-fn figure_table(figures: &[Figure], source: EnergySource) -> Table {
+fn figure_table(run: &Run, figures: &[Figure], source: EnergySource) -> Table {
     let title = format!("Energy efficiency ({} energy)", source.name());
     let mut table = Table::new("efficiency", &title, &[("figure", "figure"), ("value", "value"), ("unit", "unit")]);
     for figure in figures.iter().filter(|figure| figure.found.is_some()) {
@@ -207,8 +218,14 @@ fn figure_table(figures: &[Figure], source: EnergySource) -> Table {
         table.rows.push(vec![Cell::text(figure.head), value, Cell::text(figure.unit)]);
     }
     table.notes.push(String::from(
-        "In parentheses: 95 % intervals. Per joule, per watt and per output token: bootstrap over queries. Per query: error of the meter.",
+        "In parentheses: 95 % intervals. Per joule, per watt and per output token: bootstrap over queries. Per query: \
+         error of the energy values.",
     ));
+    let failed = run.queries.iter().filter(|query| !query.is_completed() && query.energy.is_some()).count();
+    if failed > 0 {
+        let queries = if failed == 1 { "query" } else { "queries" };
+        table.notes.push(format!("Energy per query counts {failed} failed {queries} and their energy."));
+    }
     table
 }
 
@@ -263,7 +280,7 @@ mod tests {
         let found = Efficiency.run(&metered(), &Options::default()).unwrap();
         let balance = &found.data["balance"];
         assert_eq!((&balance["requests_pct"], &balance["idle_pct"]), (&json!(90.0), &json!(10.0)));
-        assert_eq!(found.tables[1].rows.len(), 5, "three parts, the meter, and retried attempts");
+        assert_eq!(found.tables[1].rows.len(), 5, "three parts, the total, and retried attempts");
         let mut open = metered();
         open.summary.energy.measured.as_mut().unwrap().balance.idle_j = 41.0;
         let found = Efficiency.run(&open, &Options::default()).unwrap();

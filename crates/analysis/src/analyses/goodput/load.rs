@@ -1,4 +1,5 @@
-//! Compares the load of the whole run with its steady state, from `summary.json`, and warns if the client was the bottleneck.
+//! Compares the load of the whole run with its steady state, from `summary.json`, and warns if the client limited the
+//! load.
 
 use ergometer_charts::{Cell, Table};
 use ergometer_diagnostics::{Message, command, hint};
@@ -71,7 +72,7 @@ pub(super) fn fill(run: &Run, findings: &mut Findings) {
     if load.client_limited {
         let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
         findings.warnings.push(Message::new(format!(
-            "the client was the bottleneck ({}), so the results may not reflect the server",
+            "the client limited the load ({}), so the results may not reflect the server",
             reasons.join("; ")
         )));
     }
@@ -105,6 +106,19 @@ pub(super) fn fill(run: &Run, findings: &mut Findings) {
     add("energy per output token", "energy/gross_j_per_output_token", "J", per_token);
     let power = [whole.map(|totals| totals.mean_power_w), steady.map(|energy| energy.mean_power_w)];
     add("mean power", "energy/mean_power_w", "W", power);
+    if has_steady {
+        table.notes.push(String::from(
+            "Steady state: completed are the requests that ended in it. For requests per second, each completed \
+             request counts with the share of its time in it, so the rate is not completed / duration. Tokens are \
+             those that arrived in it. Latencies and goodput cover the requests sent in it.",
+        ));
+    }
+    if per_token.iter().all(Option::is_some) {
+        table.notes.push(String::from(
+            "Energy per output token: of the whole run, the energy of its requests; of the steady state, all energy of \
+             the devices in that time, including time without requests.",
+        ));
+    }
     if let Some(why) = reason.filter(|_| !has_steady) {
         table.notes.push(format!("No steady state: {}.", super::super::cell::one_line(why)));
     }
@@ -153,6 +167,8 @@ mod tests {
             ]
         );
         assert_eq!((found.warnings.len(), &found.summary["client_limited"]), (0, &json!(false)));
+        let [note] = &found.tables[0].notes[..] else { panic!("{:?}", found.tables[0].notes) };
+        assert!(note.contains("the rate is not completed / duration"), "{note}");
     }
 
     #[test]

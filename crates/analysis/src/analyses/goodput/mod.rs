@@ -34,8 +34,8 @@ impl Analysis for Goodput {
     }
 
     fn about(&self) -> &'static str {
-        "requests within the latency limits, the share of completed requests that meets each limit (its percentile), \
-         and the load of the whole run and of its steady state"
+        "requests within the latency limits; for each limit, the share of completed requests that meets it; and the \
+         load of the whole run and of its steady state"
     }
 
     fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError> {
@@ -237,8 +237,9 @@ impl LimitResults {
             table.notes.push(format!("Limit missed most often: {} ({broken} requests).", one.what.head()));
         }
         table.notes.push(String::from(
-            "A failed request meets no limit. The percentile is of the completed requests with a measured value. \
-             Requests that missed only this limit are completed and meet all other limits.",
+            "A failed request meets no limit. Percentile of the limit: p90 means that 90 % of the completed requests \
+             with a measured value are within the limit. Requests that missed only this limit are completed and meet \
+             all other limits.",
         ));
         if self.block > 1 {
             table.notes.push(format!(

@@ -232,7 +232,7 @@ impl FigureOutliers {
                 self.figure.head()
             ))),
             Err(NoScore::TooFew) if self.values > 0 => Some(Message::new(format!(
-                "only {} queries have {}: outliers need at least {FEWEST}",
+                "only {} queries have {}: to find outliers, at least {FEWEST} are needed",
                 self.values,
                 self.figure.head()
             ))),

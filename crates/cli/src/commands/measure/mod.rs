@@ -7,7 +7,9 @@ use std::io;
 use std::process::{Child, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-use ergometer::measure::{MeasureControl, MeasureError, MeasureNotice, MeasureSpec, ProcessGroup, Stdout, measure};
+use ergometer::measure::{
+    IdlePhase, MeasureControl, MeasureError, MeasureNotice, MeasureSpec, ProcessGroup, Stdout, measure,
+};
 use ergometer_diagnostics::{Message, command, flag, hint, option};
 use rustix::process::getpgrp;
 use rustix::termios::tcgetpgrp;
@@ -99,8 +101,15 @@ struct Control {
 impl MeasureControl for Control {
     fn notice(&mut self, notice: MeasureNotice) {
         match notice {
-            MeasureNotice::Idle { length } => {
-                self.screen.note(&format!("idle   settling, then measuring for {:.1} s", length.as_secs_f64()));
+            MeasureNotice::Idle { phase, length } => {
+                let phase = match phase {
+                    IdlePhase::Before => "before",
+                    IdlePhase::After => "after",
+                };
+                let seconds = length.as_secs_f64();
+                self.screen.note(&format!(
+                    "idle power {phase} the command: letting the machine settle, then measuring for {seconds:.1} s"
+                ));
             }
             MeasureNotice::Starting { repeats: 1, .. } => {}
             MeasureNotice::Starting { number, repeats } => self.screen.note(&format!("run {number} of {repeats}")),

@@ -6,8 +6,15 @@ use ergometer::measure::{EnergyFigures, MeanInterval, MeasureReport};
 use ergometer_telemetry::{Provenance, Scope};
 
 use crate::csv;
-use crate::figures::{digits, margin, or_dash};
+use crate::figures::{digits, margin, method_note, or_dash};
 use crate::screen::{Align, Screen, Table, Tone};
+
+/// Explains ± of one run.
+const INTERVAL: &str = "± is half of the 95 % interval: the uncertainty of the sensor or model";
+
+/// Explains ± of several runs.
+const INTERVAL_OF_MEAN: &str = "± is half of the 95 % interval of the mean: for time the variation between runs, for \
+                                energy also the uncertainty of the sensor or model";
 
 pub(super) fn as_csv(report: &MeasureReport) -> String {
     let columns = [
@@ -78,14 +85,18 @@ pub(super) fn as_table(report: &MeasureReport, screen: Screen) -> String {
         table.row(row);
     }
     let codes: Vec<u8> = report.runs.iter().map(|run| run.exit_code).filter(|&code| code != 0).collect();
-    let mut closing = format!("  {}", with_margin(report.duration_s, "s"));
+    let mut duration = with_margin(report.duration_s, "s");
     if report.repeat > 1 {
-        let _ = write!(closing, "   mean of {} runs, ± is its 95 % interval", report.repeat);
+        let _ = write!(duration, "   mean of {} runs", report.repeat);
     }
     if let Some(code) = codes.first() {
-        let _ = write!(closing, "   exit code {code}");
+        let _ = write!(duration, "   exit code {code}");
     }
-    format!("{}{}\n", table.render(screen), screen.paint(Tone::Faint, &closing))
+    let interval = if report.repeat > 1 { INTERVAL_OF_MEAN } else { INTERVAL };
+    let methods = report.devices.iter().map(|device| &device.method);
+    let closing = [duration, String::from(interval)].into_iter().chain(method_note(methods));
+    let closing = closing.map(|line| format!("{}\n", screen.paint(Tone::Faint, &format!("  {line}"))));
+    table.render(screen) + &closing.collect::<String>()
 }
 
 fn with_margin(value: MeanInterval, unit: &str) -> String {

@@ -4,7 +4,7 @@ use ergometer_monitor::{DeviceTotal, TotalEnergy};
 use serde::Serialize;
 
 use crate::exit::Failure;
-use crate::figures::{digits, joules};
+use crate::figures::{digits, joules, method_note};
 use crate::report::{DeviceReport, EstimateReport};
 use crate::screen::{Align, Screen, Table, Tone};
 
@@ -71,7 +71,9 @@ pub(super) fn as_table(total: Option<&TotalEnergy>, screen: Screen) -> String {
             (Tone::Warning, if is_part { time } else { String::new() }),
         ]);
     }
-    format!("\n{}", table.render(screen))
+    let methods = total.devices.iter().filter_map(|it| Some(it.energy.estimate.as_ref().ok()?.method));
+    let note = method_note(methods).map(|note| format!("{}\n", screen.paint(Tone::Faint, &format!("  {note}"))));
+    format!("\n{}{}", table.render(screen), note.unwrap_or_default())
 }
 
 #[cfg(test)]

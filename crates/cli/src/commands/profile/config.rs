@@ -101,6 +101,7 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
         judge,
         server_metrics: energy.server_metrics.clone(),
         idle_s: energy.idle.as_secs_f64(),
+        calibrate_s: energy.calibrate.as_secs_f64(),
         devices: CountedDevices::parse(&energy.device).map_err(Failure::usage)?,
         sensors: energy.sensor.iter().cloned().map(SensorSetting::Spec).collect(),
         server_is_local: energy.server_is_local,

@@ -74,11 +74,16 @@ impl Observer for Live {
                     Notice::Warming(1) => String::from("warm-up, 1 request"),
                     Notice::Warming(count) => format!("warm-up, {count} requests"),
                     Notice::Resting(length) => {
-                        format!("idle   settling, then measuring for {:.1} s", length.as_secs_f64())
+                        format!("idle   letting the machine settle, then measuring for {:.1} s", length.as_secs_f64())
                     }
                     _ => String::from("writing the run"),
                 });
                 self.bar.tick();
+            }
+            Notice::Calibrating(length) => self.note(&calibration(length)),
+            Notice::CalibrationReused(run) => self.note(&format!("calibration  reused from {run}")),
+            Notice::CalibrationFailed(cause) => {
+                self.bar.suspend(|| self.screen.warning(&format!("a calibration request failed: {cause}")));
             }
             Notice::WarmupFailed(cause) => {
                 self.bar.suspend(|| self.screen.warning(&format!("warm-up failed: {cause}")));
@@ -126,9 +131,14 @@ impl Drop for Live {
     }
 }
 
+/// The calibration requests before the run.
+fn calibration(length: Duration) -> String {
+    format!("calibration  {} s at 1 and 4 in flight, not counted", length.as_secs_f64())
+}
+
 /// The idle power before the first request.
 fn idle(watts: Watts, source: EnergySource, length: Duration) -> String {
-    format!("idle   {} W over {:.1} s, {source}", digits(watts.get()), length.as_secs_f64())
+    format!("idle   about {} W over {:.1} s, {source}", digits(watts.get()), length.as_secs_f64())
 }
 
 /// Rate, remaining time, energy and failures.
@@ -203,8 +213,14 @@ mod tests {
     #[test]
     fn modelled_idle_power_is_not_called_measured() {
         let shown = |source| idle(Watts::new(7.321), source, Duration::from_secs(2));
-        assert_eq!(shown(EnergySource::Modelled), "idle   7.321 W over 2.0 s, modelled");
-        assert_eq!(shown(EnergySource::Measured), "idle   7.321 W over 2.0 s, measured");
+        assert_eq!(shown(EnergySource::Modelled), "idle   about 7.321 W over 2.0 s, modelled");
+        assert_eq!(shown(EnergySource::Measured), "idle   about 7.321 W over 2.0 s, measured");
+    }
+
+    #[test]
+    fn calibration_is_shown_with_its_length() {
+        assert_eq!(calibration(Duration::from_secs(6)), "calibration  6 s at 1 and 4 in flight, not counted");
+        assert_eq!(calibration(Duration::from_millis(500)), "calibration  0.5 s at 1 and 4 in flight, not counted");
     }
 
     #[test]

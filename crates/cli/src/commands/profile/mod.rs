@@ -13,7 +13,8 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use ergometer::run::{FinishedRun, PreparedRun, RunError, Sensing, Target, is_unstarted};
+use ergometer::close::attribute;
+use ergometer::run::{FinishedRun, PreparedRun, RunError, Sensing, Target, is_unstarted, recover};
 use ergometer_clients::ClientError;
 use ergometer_datasets::DatasetError;
 use ergometer_diagnostics::{Hint, Message, command, hint, option};
@@ -36,7 +37,18 @@ pub(crate) fn run(arguments: &ProfileArguments, screen: Screen) -> Result<ExitCo
     // Reaching the file size limit shall be an error, not a signal that ends the process.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let runtime = start_runtime(Workers::Threads(senders()))?;
+    if let Some(folder) = &arguments.resume.folder {
+        recover(folder).map_err(failure)?;
+    }
+    if let Some(log) = arguments.energy.engine_log.as_ref().filter(|log| !log.is_file()) {
+        return Err(Failure::usage(format!("the engine log {} is not a file", log.display()))
+            .hint("start the server first, with its log of steps turned on"));
+    }
     if sweep::is_requested(arguments) {
+        if arguments.energy.engine_log.is_some() {
+            return Err(Failure::usage("--engine-log is for a single run")
+                .hint(hint!("pass the log after the sweep: ", command("attribute SWEEP --engine-log FILE"))));
+        }
         let result = runtime.block_on(sweep::sweep(arguments, screen));
         runtime.shutdown_background();
         return result?.map_or_else(|| Ok(Exit::Failed.into()), |result| result.end(arguments.format, screen));
@@ -58,7 +70,18 @@ pub(crate) fn run(arguments: &ProfileArguments, screen: Screen) -> Result<ExitCo
     // Abandoned requests that still generate must not delay the end.
     runtime.shutdown_background();
     let Some(finished) = finished? else { return Ok(Exit::Failed.into()) };
-    end(finished, arguments.format, screen)
+    end(with_engine_log(finished, arguments.energy.engine_log.as_deref()), arguments.format, screen)
+}
+
+/// Attributes the energy of a run by the steps that its server logged. If the log cannot be used, that is its failure.
+fn with_engine_log(mut finished: FinishedRun, log: Option<&Path>) -> FinishedRun {
+    if let (Some(closed), Some(log)) = (&mut finished.closed, log) {
+        match attribute(std::slice::from_ref(&closed.folder), Some(log)) {
+            Ok(runs) => runs.into_iter().for_each(|run| *closed = run),
+            Err(error) => finished.failure = finished.failure.or(Some(error.into())),
+        }
+    }
+    finished
 }
 
 /// The number of sender threads: half of the cores. The server may be on this machine, and a burst of requests must not

@@ -199,7 +199,7 @@ fn energy_rows(summary: &Summary, row: &mut impl FnMut(&'static str, String, Str
         format!("{} J", digits(balance.meter_j)),
         String::new(),
         format!(
-            "requests {} + idle {} + unattributed {}",
+            "requests {} + no request in flight {} + unattributed {}",
             share(balance.requests_j),
             share(balance.idle_j),
             share(balance.unattributed_j)

@@ -86,7 +86,7 @@ pub(super) fn connections(load: &LoadSummary) -> Option<String> {
     let [opened, reused, open] = [found.opened, found.reused, found.most_open].map(|count| thousands(count as f64));
     let protocol = found.protocol.name();
     Some(format!(
-        "{opened} connections ({protocol}), at most {open} at the same time; {reused} requests reused a connection"
+        "{opened} connections ({protocol}), at most {open} at the same time; {reused} requests used an open one"
     ))
 }
 
@@ -216,7 +216,7 @@ mod tests {
         insta::assert_snapshot!(texts.join("\n\n"));
         assert_eq!(
             connections(&load(&closed)).unwrap(),
-            "66 connections (http/1.1), at most 64 at the same time; 2,592 requests reused a connection"
+            "66 connections (http/1.1), at most 64 at the same time; 2,592 requests used an open one"
         );
         let one = config(&json!({"mode": "concurrency", "concurrency": 1}));
         assert!(is_load(&load(&open)) && is_load(&load(&closed)) && !is_load(&load(&one)));

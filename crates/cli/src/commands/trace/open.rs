@@ -96,14 +96,19 @@ fn read_failure(error: &TraceError, leniency: Leniency) -> Failure {
     }
 }
 
+/// The failure of a file that cannot be opened. Compressed files and standard input are copied to memory; other files
+/// are mapped.
 fn open_failure(error: &SourceError) -> Failure {
     let failure = Failure::failed(error);
     match error {
         SourceError::TooLarge { .. } => failure.hint(hint!(
-            "check that the file is a trace; raise the limit with ",
+            "check that this is a trace; raise the limit with ",
             option("max-size"),
-            ", or unpack the file: the limit does not apply to uncompressed files"
+            ", or pass the path of an uncompressed file: the limit does not apply to it"
         )),
+        SourceError::NoMemory { .. } => {
+            failure.hint("pass the path of an uncompressed file: it is mapped, not copied to memory")
+        }
         _ => failure,
     }
 }

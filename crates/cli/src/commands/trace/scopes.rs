@@ -48,6 +48,10 @@ pub(super) fn run(arguments: &TableArguments<ScopeSort>, screen: Screen) -> Resu
             "the trace has no scope names, neither in its events nor in a compiled program: record it with \
              `enable_hlo_proto`, which is JAX's default",
         ));
+    } else {
+        notes.push(String::from(
+            "self: self time of the ops in a scope and its nested scopes; own: without nested scopes",
+        ));
     }
     let more = arrange(&mut rows, &arguments.order, arguments.format, compare);
     let is_tree = matches!(arguments.order.sort, None | Some(ScopeSort::Tree));

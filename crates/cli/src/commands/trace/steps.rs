@@ -78,7 +78,7 @@ pub(super) fn run(arguments: &TableArguments<StepSort>, screen: Screen) -> Resul
     Ok(Exit::Done.into())
 }
 
-/// Notes on how steps were found and how much work is outside them. A warning if most of the work is outside.
+/// Notes on how steps were found and how many events are outside them. A warning if most are outside.
 fn notes(trace: &Trace, found: &Steps, screen: Screen) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for &(device, _) in &found.outside {
@@ -113,7 +113,7 @@ fn notes(trace: &Trace, found: &Steps, screen: Screen) -> Vec<String> {
         ));
         if outside > inside {
             let share = percent(outside as f64 / all as f64);
-            let message = Message::new(format!("{share} of the work on {label} is outside every step"));
+            let message = Message::new(format!("{share} of the events on {label} are outside every step"));
             screen.warning(&message.with_hint(hint!(
                 command("trace executions"),
                 " lists all work; to assign it to a step, launch it and wait for its result inside the step annotation"

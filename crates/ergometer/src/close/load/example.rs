@@ -44,7 +44,7 @@ pub(super) fn exchange(sketch: Sketch) -> Exchange {
     for &millis in chunks {
         transcript.push(at(millis), ChunkKind::Content, "a");
     }
-    transcript.usage = sketch.tokens.map(|output| Usage { input: 1, output, source: TokenSource::Usage });
+    transcript.usage = sketch.tokens.map(|output| Usage { input: 1, output, cached: None, source: TokenSource::Usage });
     let turn = sketch.conversation.map(|conversation| Turn { conversation, number: 0, think_s: None });
     Exchange {
         request: sketch.index,

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ergometer_statistics::{Distribution, Gaps};
+use ergometer_statistics::{Distribution, Gaps, median};
 use ergometer_telemetry::Provenance;
 use ergometer_units::{Seconds, Timestamp, Window};
 
@@ -172,7 +172,7 @@ impl Load<'_> {
         (seconds > 0.0).then(|| shares.sum::<f64>() / seconds)
     }
 
-    /// Detects an open loop that sent faster than the server answered. Returns the requests sent and answered per second over
+    /// Detects an open loop that sent faster than the server answered, so that latencies grew. Returns the requests sent and answered per second over
     /// the second half of the arrivals of its longest session, and the requests in flight at their end.
     pub(in crate::close) fn backlog(&self) -> Option<(f64, f64, u64)> {
         let session = self.sessions.iter().max_by_key(|session| session.attempts.len())?;
@@ -185,7 +185,9 @@ impl Load<'_> {
         let in_flight = sent().count() - session.attempts.iter().filter(|one| one.is_sent() && one.end <= last).count();
         let seconds = (last - middle).get();
         let is_growing = came >= 20 && (went as f64) < 0.9 * came as f64 && came - went >= 10;
-        (self.config.schedule.concurrency().is_none() && is_growing && seconds > 0.0)
+        // At the start of every run more requests are sent than answered, until the first answers are complete. In a
+        // short run, that is half of the time or more.
+        (self.config.schedule.concurrency().is_none() && is_growing && seconds > 0.0 && gets_slower(session))
             .then(|| (came as f64 / seconds, went as f64 / seconds, in_flight as u64))
     }
 
@@ -306,6 +308,18 @@ impl Load<'_> {
             seconds += ends.map_or(0.0, |(first, last)| (last - first).get());
         }
         (seconds > 0.0).then(|| gaps as f64 / seconds)
+    }
+}
+
+/// Whether requests that were sent later took clearly longer. `true` if too few requests were completed to tell.
+fn gets_slower(session: &LoadSession) -> bool {
+    let mut done: Vec<&Attempt> = session.attempts.iter().filter(|attempt| completed(attempt)).collect();
+    done.sort_by_key(|attempt| attempt.sent);
+    let (early, late) = done.split_at(done.len() / 2);
+    let typical = |part: &[&Attempt]| median(part.iter().map(|attempt| (attempt.end - attempt.sent).get()));
+    match (typical(early), typical(late)) {
+        (Some(early), Some(late)) if done.len() >= 20 => late > 1.2 * early,
+        _ => true,
     }
 }
 

@@ -47,7 +47,10 @@ impl fmt::Display for NoSteadyState {
             Self::TooBrief => f.write_str("requests arrived for less time than the median E2E latency"),
             Self::NoneCompleted => f.write_str("no request completed"),
             Self::TooFew { found } => {
-                write!(f, "only {found} requests completed while the load was steady; {FEWEST} are needed")
+                write!(
+                    f,
+                    "only {found} completed requests were sent while the load was steady; at least {FEWEST} are needed"
+                )
             }
         }
     }

@@ -57,6 +57,8 @@ fn columns(sweep: &Sweep) -> Vec<Column> {
         column("ITL p50 ms", "itl_p50_ms", digits),
         column("p99", "itl_p99_ms", digits),
         column(&format!("J/output token{source}"), "gross_j_per_output_token", significant),
+        column("net J/input token", "prefill_j_per_input_token", significant),
+        column("net decode J/output token", "decode_j_per_output_token", significant),
         column("W", "mean_power_w", digits),
         column("goodput/s", "goodput_requests_per_second", digits),
     ];
@@ -226,6 +228,8 @@ pub(super) mod tests {
             "itl_ms": {"p50": 8.1, "p99": 20.0}, "goodput": {"requests_per_second": 29.5}, "client_limited": true,
             "steady_state": {"output_tokens_per_second": 1310.0},
         });
+        last["energy"]["measured"]["prefill_j_per_input_token"] = json!(0.0021);
+        last["energy"]["measured"]["decode_j_per_output_token"] = json!(0.0312);
         sweep.take((2, 0), &testing::summary(last));
         sweep
     }

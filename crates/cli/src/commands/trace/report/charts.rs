@@ -47,7 +47,9 @@ pub(super) fn timeline(account: &Accounts) -> Option<Chart> {
         let y = Axis { scale: Scale::Plain, ..Axis::linear("executions of modules", "") };
         panels.push(Panel { y, marks: spans, share: 0.3 + 0.1 * f64::from(lanes.min(10)) });
     }
-    notes.push(String::from("Busy: the share of each time step in which the device ran at least one event."));
+    notes.push(String::from(
+        "Busy: the share of each interval of the chart in which the device ran at least one event.",
+    ));
     (!panels.is_empty()).then(|| Chart {
         id: String::from("trace_timeline"),
         title: String::from("Devices over time"),

@@ -2,7 +2,7 @@
 
 use ergometer_charts::{Block, Cell, Table};
 use ergometer_statistics::Distribution;
-use ergometer_trace::accounting::Row;
+use ergometer_trace::accounting::{Class, Row};
 use ergometer_units::Picos;
 use ergometer_units::format::{percent, thousands};
 
@@ -50,12 +50,12 @@ pub(super) fn devices(account: &Accounts) -> Option<Block> {
                 Cell::text(class.class.label()),
                 count(class.events),
                 time(class.busy),
-                time(class.exposed),
+                if class.class == Class::Compute { Cell::Absent } else { time(class.exposed) },
                 part(share(class.busy, work.span.length())),
             ]);
         }
     }
-    table.notes.push(String::from("Exposed: while no compute ran at the same time."));
+    table.notes.push(String::from("Exposed: the time of communication and copies during which nothing was computed."));
     finished(table, 0, "ergo trace summary")
 }
 

@@ -4,6 +4,14 @@
 //! the events of the requests and the readings of the sensors. Both are append-only JSON lines. Only the last line can be
 //! incomplete, if the run was killed; it is then skipped. Token counts and judgements made after the measurement are in
 //! `after.jsonl`. All other files of a run folder are derived from the journal.
+//!
+//! ```
+//! use ergometer_journal::{Entry, SessionStart};
+//!
+//! let entry = Entry::Session(SessionStart { session: 0, started_ns: 17 });
+//! assert_eq!(Entry::from_line(&entry.to_line())?, entry);
+//! # Ok::<_, serde_json::Error>(())
+//! ```
 
 mod entry;
 mod error;
@@ -13,10 +21,11 @@ mod manifest;
 mod order;
 mod reader;
 mod review_journal;
+mod run_id;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod writer;
 
-#[cfg(test)]
-pub(crate) use entry::tests::exchange as exchange_for_tests;
 pub use entry::{Entry, IdleKind, SessionStart};
 pub use error::JournalError;
 pub use folder::{JournalFolder, Lock};
@@ -24,4 +33,5 @@ pub use manifest::{DatasetFacts, Manifest};
 pub use order::{Exchanges, OrderedRequest, order};
 pub use reader::{LocatedRequest, LostRequest, SessionEvents};
 pub use review_journal::{Judgement, ReviewEntry, ReviewJournal, ReviewJournalWriter, TokenCount};
+pub use run_id::RunId;
 pub use writer::JournalWriter;

@@ -67,7 +67,7 @@ impl Diagnostic for JournalError {
 
 impl JournalError {
     /// Converts an I/O error, for `map_err`.
-    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |cause| Self::Io { action, path: path.to_path_buf(), cause }
     }
 

@@ -240,8 +240,8 @@ fn open(path: &Path, whole: u64) -> Result<File, JournalError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::entry::tests::exchange;
     use super::*;
+    use crate::testing::exchange;
     use ergometer_clients::TokenSource;
     use proptest::prelude::*;
 
@@ -251,7 +251,7 @@ mod tests {
     }
 
     fn counted(request: u64, output: u64) -> ReviewEntry {
-        let usage = Usage { input: 7, output, source: TokenSource::Tokenize };
+        let usage = Usage { input: 7, output, cached: None, source: TokenSource::Tokenize };
         ReviewEntry::Counted(TokenCount { request, session: 0, usage })
     }
 

@@ -27,7 +27,10 @@ pub(super) fn next_line(reader: &mut impl BufRead, limit: u64, line: &mut Vec<u8
     }
     let mut skipped = length;
     loop {
-        let bytes = reader.fill_buf()?;
+        let bytes = match reader.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            bytes => bytes?,
+        };
         let end = bytes.iter().position(|&byte| byte == b'\n');
         let taken = end.map_or(bytes.len(), |end| end + 1);
         if taken == 0 {

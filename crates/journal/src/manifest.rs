@@ -68,7 +68,7 @@ pub struct DatasetFacts {
 
 impl Manifest {
     /// The version to write.
-    pub(crate) const VERSION: u32 = VERSION;
+    pub const VERSION: u32 = VERSION;
 
     /// The hash of a configuration without secrets.
     #[must_use]

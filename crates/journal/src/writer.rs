@@ -186,8 +186,8 @@ impl WriterThread {
 #[cfg(test)]
 mod tests {
     use super::super::SessionEvents;
-    use super::super::entry::tests::exchange;
     use super::*;
+    use crate::testing::exchange;
     use ergometer_runs::Closing;
 
     #[tokio::test]

@@ -22,6 +22,8 @@ pub struct SessionEvents {
     pub idle: Vec<(IdleKind, Window)>,
     /// When warm-up requests were sent.
     pub warmup: Vec<Window>,
+    /// The calibration requests, which are not records.
+    pub calibration: Vec<Exchange>,
     /// The requests that ended, in the order of their ends.
     pub requests: Vec<LocatedRequest>,
     /// The facts of the sender, if all requests were sent.
@@ -123,6 +125,7 @@ impl SessionEvents {
             Entry::Session(start) => self.start = Some(start),
             Entry::Idle(kind, window) => self.idle.push((kind, window)),
             Entry::Warmup(window) => self.warmup.push(window),
+            Entry::Calibration(exchange) => self.calibration.push(*exchange),
             Entry::Sender(facts) => self.sender = Some(*facts),
             Entry::Closed(closing) => self.closed = Some(closing),
             Entry::Sent { request, index, sent } => {
@@ -171,8 +174,8 @@ impl LocatedRequest {
 
 #[cfg(test)]
 mod tests {
-    use super::super::entry::tests::exchange;
     use super::*;
+    use crate::testing::exchange;
 
     fn journal() -> Vec<Vec<u8>> {
         let mut lines = vec![Entry::Session(SessionStart { session: 0, started_ns: 1 }).to_line()];

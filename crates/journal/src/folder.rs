@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
+use ergometer_attribution::{EngineLog, EngineLogError};
 use ergometer_clients::redact::Secrets;
 
 use super::{JournalError, JournalWriter, Manifest, ReviewJournal, SessionEvents};
@@ -117,6 +118,38 @@ impl JournalFolder {
         self.folder().join(format!("session-{session}.readings.jsonl"))
     }
 
+    /// The path of the cost models that were fitted to several runs together.
+    #[must_use]
+    pub fn cost_model_path(&self) -> PathBuf {
+        self.folder().join("cost_model.json")
+    }
+
+    /// The path of what calibration requests showed: those of this run, or those of an earlier one.
+    #[must_use]
+    pub fn calibration_path(&self) -> PathBuf {
+        self.folder().join("calibration.json")
+    }
+
+    /// The path of the engine log: the steps of the server during the run.
+    #[must_use]
+    pub fn engine_log_path(&self) -> PathBuf {
+        self.folder().join("engine.log")
+    }
+
+    /// Reads the engine log; `None` if the run has none.
+    pub fn engine_log(&self) -> Result<Option<EngineLog>, JournalError> {
+        let path = self.engine_log_path();
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            file => file.map_err(JournalError::io("open", &path))?,
+        };
+        match EngineLog::read(std::io::BufReader::new(file)) {
+            Ok(log) => Ok(Some(log)),
+            Err(EngineLogError::Io(cause)) => Err(JournalError::Io { action: "read", path, cause }),
+            Err(error) => Err(JournalError::Damaged { path, what: error.to_string() }),
+        }
+    }
+
     fn folder(&self) -> PathBuf {
         self.run.join("journal")
     }
@@ -151,7 +184,12 @@ mod tests {
         let count = super::super::TokenCount {
             request: 0,
             session: 0,
-            usage: ergometer_clients::Usage { input: 1, output: 1, source: ergometer_clients::TokenSource::Usage },
+            usage: ergometer_clients::Usage {
+                input: 1,
+                output: 1,
+                cached: None,
+                source: ergometer_clients::TokenSource::Usage,
+            },
         };
         let mut writer = journal.review_journal().unwrap().writer(Secrets::default());
         assert!(writer.write(&super::super::ReviewEntry::Counted(count)).is_err());

@@ -24,6 +24,8 @@ pub enum Entry {
     Idle(IdleKind, Window),
     /// Warm-up requests were sent.
     Warmup(Window),
+    /// A calibration request ended. It is not a record.
+    Calibration(Box<Exchange>),
     /// A request was sent.
     Sent {
         /// Its number in the run.
@@ -67,6 +69,7 @@ enum Wire<'a> {
     Idle { when: IdleKind, start_ns: i64, end_ns: i64 },
     Warmup { start_ns: i64, end_ns: i64 },
     Sent { request: u64, index: u64, sent_ns: i64 },
+    Calibration(Box<WireExchange<'a>>),
     Ended(Box<WireExchange<'a>>),
     Sender(Cow<'a, SenderFacts>),
     Closed(Closing),
@@ -76,6 +79,9 @@ enum Wire<'a> {
 #[derive(Serialize, Deserialize)]
 struct WireExchange<'a> {
     request: u64,
+    /// Absent if the client sent none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    request_id: Option<Cow<'a, str>>,
     session: u32,
     attempt: u32,
     query: Cow<'a, Query>,
@@ -158,6 +164,7 @@ impl Entry {
             Self::Sent { request, index, sent } => {
                 Wire::Sent { request: *request, index: *index, sent_ns: sent.nanos_since_epoch() }
             }
+            Self::Calibration(exchange) => Wire::Calibration(Box::new(WireExchange::from(&**exchange))),
             Self::Ended(exchange) => Wire::Ended(Box::new(WireExchange::from(&**exchange))),
             Self::Sender(facts) => Wire::Sender(Cow::Borrowed(facts)),
             Self::Closed(closing) => Wire::Closed(*closing),
@@ -173,7 +180,7 @@ impl Entry {
         if secrets.is_empty() {
             return;
         }
-        if let Self::Ended(exchange) = self {
+        if let Self::Ended(exchange) | Self::Calibration(exchange) = self {
             let Transcript { text, reasoning, tool_calls, finish, .. } = &mut exchange.transcript;
             let cause = match &mut exchange.outcome {
                 Outcome::Failed { cause, .. } => Some(cause),
@@ -194,6 +201,7 @@ impl Entry {
             Wire::Idle { when, start_ns, end_ns } => Self::Idle(when, window(start_ns, end_ns)?),
             Wire::Warmup { start_ns, end_ns } => Self::Warmup(window(start_ns, end_ns)?),
             Wire::Sent { request, index, sent_ns } => Self::Sent { request, index, sent: at(sent_ns) },
+            Wire::Calibration(exchange) => Self::Calibration(Box::new(Exchange::from(*exchange))),
             Wire::Ended(exchange) => Self::Ended(Box::new(Exchange::from(*exchange))),
             Wire::Sender(facts) => Self::Sender(Box::new(facts.into_owned())),
             Wire::Closed(closing) => Self::Closed(closing),
@@ -217,6 +225,7 @@ fn without_texts(exchange: &Exchange, length: u64, limit: u64) -> Exchange {
             ..Query::default()
         },
         transcript: Transcript {
+            request_id: transcript.request_id.clone(),
             first_byte: transcript.first_byte,
             connection_use: transcript.connection_use,
             usage: transcript.usage,
@@ -272,6 +281,7 @@ impl<'a> From<&'a Exchange> for WireExchange<'a> {
         let server_times_ns = [load, prompt, output, total].map(|time| time.map(Seconds::as_nanos));
         Self {
             request: exchange.request,
+            request_id: transcript.request_id.as_deref().map(Cow::Borrowed),
             session: exchange.session,
             attempt: exchange.attempt,
             query: Cow::Borrowed(&exchange.query),
@@ -311,6 +321,7 @@ impl From<WireExchange<'_>> for Exchange {
         let [load, prompt, output, total] =
             wire.server_times_ns.unwrap_or_default().map(|time| time.map(Seconds::from_nanos));
         let transcript = Transcript {
+            request_id: wire.request_id.map(Cow::into_owned),
             sent: None,
             connection_use: wire.line.map(ConnectionUse::from),
             ended: None,
@@ -343,39 +354,9 @@ impl From<WireExchange<'_>> for Exchange {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use ergometer_clients::TokenSource;
-
-    /// A request that took 30 ms and has chunks of each kind.
-    pub(crate) fn exchange(request: u64, sent_ns: i64) -> Exchange {
-        let mut transcript = Transcript::default();
-        transcript.push(at(sent_ns + 10_000_000), ChunkKind::Reasoning, "hm\n\"");
-        transcript.push(at(sent_ns + 20_000_000), ChunkKind::Content, "4é");
-        transcript.usage = Some(Usage { input: 7, output: 2, source: TokenSource::Model });
-        transcript.push(at(sent_ns + 25_000_000), ChunkKind::ToolCall, "f({})");
-        transcript.push_event(Chunk { at: at(sent_ns + 25_000_000), kind: ChunkKind::Silent, choice: 1 });
-        transcript.also_counted = Some(Usage { input: 7, output: 3, source: TokenSource::Native });
-        transcript.server_times.prompt = Some(Seconds::from_nanos(9_000_000));
-        transcript.finish = Some(String::from("stop"));
-        let [connect, waited] = [70_000, 90_000].map(|nanos| Some(Seconds::from_nanos(nanos)));
-        transcript.connection_use = Some(ConnectionUse { protocol: Protocol::Http1, connect, waited });
-        transcript.processor_time = Some(Seconds::from_nanos(5_000_000));
-        let query =
-            Query { index: request, problem: String::from("2+2?"), answer: String::from("4é"), ..Query::default() };
-        Exchange {
-            request,
-            session: 0,
-            attempt: 1,
-            query,
-            scheduled: at(sent_ns - 5),
-            sent: at(sent_ns),
-            end: at(sent_ns + 30_000_000),
-            transcript,
-            outcome: Outcome::Completed,
-            is_retried: false,
-        }
-    }
+    use crate::testing::exchange;
 
     #[test]
     fn a_line_has_a_third_number_only_if_the_request_waited() {
@@ -400,11 +381,23 @@ pub(crate) mod tests {
         let Ok(Entry::Ended(found)) = Entry::from_line(line) else { panic!("{}", String::from_utf8_lossy(line)) };
         assert_eq!((found.request, found.query.index, found.sent, found.end), (4, 4, long.sent, long.end));
         assert_eq!(found.transcript.usage, long.transcript.usage);
+        assert_eq!(found.transcript.request_id, long.transcript.request_id);
         let Outcome::Failed { kind: FailureKind::TooLarge, cause } = &found.outcome else { panic!("{found:?}") };
         assert!(cause.contains("a line may have 4096 bytes at most"), "{cause}");
         lines.clear();
         entry.write_line_within(1 << 20, &mut lines);
         assert_eq!(Entry::from_line(&lines).unwrap(), entry);
+    }
+
+    #[test]
+    fn a_line_without_request_id_and_cached_tokens_is_read() {
+        let mut older = exchange(4, 1_000_000);
+        older.transcript.request_id = None;
+        older.transcript.usage = older.transcript.usage.map(|usage| Usage { cached: None, ..usage });
+        let entry = Entry::Ended(Box::new(older));
+        let line = String::from_utf8(entry.to_line()).unwrap();
+        assert!(!line.contains("request_id") && !line.contains("cached"), "{line}");
+        assert_eq!(Entry::from_line(line.as_bytes()).unwrap(), entry);
     }
 
     #[test]
@@ -417,6 +410,7 @@ pub(crate) mod tests {
             Entry::Warmup(window),
             Entry::Sent { request: 1, index: 2, sent: at(3) },
             Entry::Ended(Box::new(exchange(4, 1_000_000))),
+            Entry::Calibration(Box::new(exchange(0, 2_000_000))),
             Entry::Ended(Box::new(Exchange {
                 outcome: failed,
                 transcript: Transcript::default(),

@@ -1,0 +1,148 @@
+//! The joules of single requests against a reference from the engine's step log (`fixtures/serving`).
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use ergometer::close::{CloseError, attribute, close};
+use flate2::read::GzDecoder;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::table::Table;
+
+const RUNS: [&str; 3] = ["one", "four", "sixteen"];
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/serving")
+}
+
+/// Copies of the recorded journals.
+fn copies() -> (TempDir, Vec<PathBuf>) {
+    let folder = tempfile::tempdir().unwrap();
+    let copies = RUNS.map(|name| {
+        let copy = folder.path().join(name);
+        fs::create_dir_all(copy.join("journal")).unwrap();
+        for entry in fs::read_dir(fixtures().join(name).join("journal")).unwrap() {
+            let path = entry.unwrap().path();
+            fs::copy(&path, copy.join("journal").join(path.file_name().unwrap())).unwrap();
+        }
+        copy
+    });
+    (folder, copies.to_vec())
+}
+
+fn truth(name: &str) -> Vec<f64> {
+    let truth: Value = serde_json::from_slice(&fs::read(fixtures().join("truth.json")).unwrap()).unwrap();
+    truth["shares"][name].as_array().unwrap().iter().map(|joules| joules.as_f64().unwrap()).collect()
+}
+
+/// The median relative error, and the smallest share of requests of one kind whose interval holds the truth.
+fn errors(run: &Path) -> (f64, f64) {
+    let truth = truth(run.file_name().unwrap().to_str().unwrap());
+    let table = Table::read(run);
+    let column = |name: &str| table.floats(&format!("ergometer/energy/attribution/{name}"));
+    let (share, low, high) = (column("share"), column("low"), column("high"));
+    let requests = table.integers("ergometer/request");
+    let kinds = table.integers("model_metrics/random-8b/token_metrics/input");
+    let mut errors = Vec::new();
+    let mut covered = std::collections::BTreeMap::new();
+    for row in 0..table.rows() {
+        let truth = truth[usize::try_from(requests[row].unwrap()).unwrap()];
+        errors.push((share[row].unwrap() / truth - 1.0).abs());
+        let counts: &mut (u32, u32) = covered.entry(kinds[row]).or_default();
+        counts.0 += u32::from(low[row].unwrap() <= truth && truth <= high[row].unwrap());
+        counts.1 += 1;
+    }
+    assert_eq!(covered.len(), 3, "three kinds of requests");
+    errors.sort_by(f64::total_cmp);
+    let least = covered.values().map(|&(inside, of)| f64::from(inside) / f64::from(of)).fold(1.0, f64::min);
+    (errors[errors.len() / 2], least)
+}
+
+/// Requests + idle + unattributed = meter, and the shares sum to the net energy of the requests.
+fn assert_balanced(run: &Path) {
+    let summary: Value = serde_json::from_slice(&fs::read(run.join("summary.json")).unwrap()).unwrap();
+    let measured = &summary["energy"]["measured"];
+    let number = |value: &Value| value.as_f64().unwrap();
+    let balance = &measured["balance"];
+    let parts = ["requests_j", "idle_j", "unattributed_j"].iter().map(|part| number(&balance[*part])).sum::<f64>();
+    assert!((parts - number(&balance["meter_j"])).abs() < 1e-6 * parts);
+    let table = Table::read(run);
+    let gross: f64 = table.floats("ergometer/energy/measured/gross/joules").into_iter().flatten().sum();
+    let unrecorded = number(&balance["unrecorded_j"]) + number(&balance["retried_j"]);
+    assert!((gross + unrecorded - number(&balance["requests_j"])).abs() < 1e-6 * gross, "{gross} {balance}");
+    let net: f64 = table.floats("ergometer/energy/attribution/share").into_iter().flatten().sum();
+    assert!((net - number(&summary["attribution"]["share"])).abs() < 1e-6 * net);
+    let phases = ["prefill_j", "decode_j"].map(|phase| number(&summary["attribution"][phase]));
+    assert!((phases[0] + phases[1] - net).abs() < 1e-6 * net && phases[0] > 0.0 && phases[1] > 0.0);
+}
+
+fn assert_close_to_truth(runs: &[PathBuf], limits: [f64; 3], method: &str) {
+    for (run, limit) in runs.iter().zip(limits) {
+        let (median, covered) = errors(run);
+        println!(
+            "{method} {}: median error {:.1} %, interval holds {:.0} %",
+            run.display(),
+            median * 1e2,
+            covered * 1e2
+        );
+        assert!(median <= limit, "{}: {median}", run.display());
+        assert!(covered >= 0.9, "{}: {covered}", run.display());
+        assert_balanced(run);
+        let methods = Table::read(run).texts("ergometer/energy/attribution/method");
+        assert!(methods.iter().all(|found| found.as_deref() == Some(method)), "{methods:?}");
+    }
+}
+
+#[test]
+fn requests_in_a_batch_have_the_joules_of_the_step_log() {
+    let (_folder, runs) = copies();
+    for run in &runs {
+        close(run).unwrap();
+    }
+    assert_close_to_truth(&runs, [0.03, 0.03, 0.05], "arrivals");
+    attribute(&runs, None).unwrap();
+    assert_close_to_truth(&runs, [0.03, 0.04, 0.06], "arrivals");
+    let model: Value = serde_json::from_slice(&fs::read(runs[0].join("cost_model.json")).unwrap()).unwrap();
+    assert_eq!(model["runs"], serde_json::json!(RUNS));
+    // The model of all runs stays when a run is closed again, and goes when the run is fitted to itself.
+    let before = fs::read(runs[2].join("requests.parquet")).unwrap();
+    close(&runs[2]).unwrap();
+    assert_eq!(fs::read(runs[2].join("requests.parquet")).unwrap(), before);
+    attribute(&runs[2..], None).unwrap();
+    assert_ne!(fs::read(runs[2].join("requests.parquet")).unwrap(), before);
+}
+
+#[test]
+fn an_engine_log_gives_the_steps() {
+    let (folder, runs) = copies();
+    let log = folder.path().join("steps.jsonl");
+    let mut steps = Vec::new();
+    let compressed = fs::File::open(fixtures().join("steps.jsonl.gz")).unwrap();
+    GzDecoder::new(compressed).read_to_end(&mut steps).unwrap();
+    fs::write(&log, &steps).unwrap();
+    attribute(&runs, Some(&log)).unwrap();
+    assert_close_to_truth(&runs, [0.03, 0.03, 0.03], "step_log");
+    // A log of other requests is not used, and the run says why.
+    let other = String::from_utf8(steps).unwrap().replace("\"tokens\": 64", "\"tokens\": 65");
+    fs::write(&log, other.replace("\"tokens\": 768", "\"tokens\": 769")).unwrap();
+    let closed = attribute(&runs[2..], Some(&log)).unwrap();
+    let warning = closed[0].warnings.iter().map(ToString::to_string).find(|text| text.contains("engine log"));
+    assert!(warning.unwrap().contains("of the 300 requests"), "{:?}", closed[0].warnings);
+    assert_eq!(closed[0].summary.attribution.as_ref().unwrap().method, "arrivals");
+    assert!(matches!(attribute(&runs[..1], Some(&folder.path().join("none"))), Err(CloseError::EngineLog { .. })));
+}
+
+#[test]
+fn runs_that_do_not_belong_together_are_refused() {
+    let (_folder, runs) = copies();
+    let path = runs[1].join("journal/run.json");
+    let text =
+        fs::read_to_string(&path).unwrap().replace("\"hardware_label\": \"H200\"", "\"hardware_label\": \"H100\"");
+    fs::write(&path, text).unwrap();
+    let error = attribute(&runs[..2], None).unwrap_err().to_string();
+    assert!(error.ends_with("the hardware differs: H200 and H100"), "{error}");
+    let twice = [runs[0].clone(), runs[0].clone()];
+    assert!(attribute(&twice, None).unwrap_err().to_string().contains("given twice"));
+}

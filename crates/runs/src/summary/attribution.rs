@@ -1,0 +1,81 @@
+//! How the net energy of a run was attributed to its requests.
+
+use std::collections::BTreeMap;
+
+use ergometer_statistics::Estimate;
+use serde::{Deserialize, Serialize};
+
+use crate::cost_model::{CostModels, Evidence, Term};
+
+/// Sums over the records with net energy, in joules: of the measured devices, or of the modelled ones if none is measured.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AttributionSummary {
+    /// How most requests were attributed: `step_log`, `arrivals`, `tokens`, `equal_share`, or the method of single
+    /// windows if no requests ran together.
+    pub method: String,
+    /// The requests by method.
+    pub methods: BTreeMap<String, u64>,
+    /// The sum of the shares.
+    pub share: f64,
+    /// The sum of the lower ends of their intervals.
+    pub low: f64,
+    /// The sum of the upper ends.
+    pub high: f64,
+    /// The part for prompts, over requests where it is known.
+    pub prefill_j: Option<f64>,
+    /// The part for outputs.
+    pub decode_j: Option<f64>,
+    /// What the batch would have saved without each request, summed.
+    pub marginal: Option<f64>,
+    /// What the requests would have cost one by one.
+    pub alone: Option<f64>,
+    /// The fitted costs, if requests ran together and a cost model could be fitted.
+    pub cost_model: Option<CostModelSummary>,
+}
+
+/// The fitted costs. `cost_model.json` has all sets of coefficients.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CostModelSummary {
+    /// What the steps of the server come from.
+    pub evidence: Evidence,
+    /// Joules per prompt token, prompt, decode step, sequence in a step, and token of context that a sequence reads.
+    pub joules_per: BTreeMap<Term, Estimate>,
+    /// Pairs of terms that the data cannot tell apart.
+    pub inseparable: Vec<(Term, Term)>,
+    /// The share of the variance that the model explains.
+    pub r2: Option<f64>,
+    /// The same, for stretches of time that were predicted from the others.
+    pub r2_out_of_sample: Option<f64>,
+    /// The stretches of time it was fitted to.
+    pub observations: usize,
+    /// How much the sequences per step vary in them: 90th over 10th percentile.
+    pub load_range: f64,
+    /// The runs that were fitted together.
+    pub runs: Vec<String>,
+    /// The length of the calibration, in seconds.
+    pub calibration_s: f64,
+    /// How long after the device worked for them tokens arrived, in milliseconds.
+    #[serde(default)]
+    pub lag_ms: f64,
+}
+
+impl CostModelSummary {
+    /// Summarises the models of a run; `None` if there is no model.
+    #[must_use]
+    pub fn new(models: &CostModels) -> Option<Self> {
+        let total = models.total(|model| &model.shares)?;
+        Some(Self {
+            evidence: models.evidence,
+            joules_per: models.terms(),
+            inseparable: total.inseparable(),
+            r2: total.r2,
+            r2_out_of_sample: total.r2_out_of_sample,
+            observations: total.observations,
+            load_range: total.load_range,
+            runs: models.runs.clone(),
+            calibration_s: models.calibration_s,
+            lag_ms: models.lag_ms,
+        })
+    }
+}
