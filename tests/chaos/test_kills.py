@@ -64,7 +64,7 @@ def new_trial(tools, folder, name, chance, old_run=None):
     return trial
 
 
-NAMES = ("plain", "turns", "reviewed", "retried", "sweep", "replaced run")
+NAMES = ("plain", "turns", "reviewed", "retried", "sweep", "replaced run", "replaced sweep")
 
 
 @pytest.fixture(scope="module")

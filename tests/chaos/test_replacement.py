@@ -23,16 +23,11 @@ def old_sweep(tools, tmp_path_factory):
     return trial.run
 
 
-def known_defect(reason):
-    return pytest.mark.xfail(strict=True, raises=(AssertionError, FileNotFoundError), reason=reason)
-
-
 def second_rename(run, **change):
     """A change of the call that gives the new run its name, after the old one was moved aside."""
     return Injection("rename", part=f"/{run.name}", nth=1, **change)
 
 
-@known_defect("a sweep killed before sweep.json exists blocks its name, also for --resume")
 @pytest.mark.parametrize("call", ["open", "rename"])
 def test_a_sweep_killed_before_its_first_file_does_not_block_its_name(tools, tmp_path, call):
     trial = SweepTrial(tools, tmp_path / "trial")
@@ -42,7 +37,6 @@ def test_a_sweep_killed_before_its_first_file_does_not_block_its_name(tools, tmp
     assert ended.code == 0, ended
 
 
-@known_defect("--resume and finalize do not find a run that was killed between two renames")
 @pytest.mark.parametrize("command", [["profile", "--resume"], ["finalize"]])
 def test_a_run_killed_while_it_replaces_another_can_be_resumed(tools, tmp_path, old_run, command):
     trial = Trial(tools, tmp_path / "trial")
@@ -52,7 +46,25 @@ def test_a_run_killed_while_it_replaces_another_can_be_resumed(tools, tmp_path, 
     assert ended.code == 0, ended
 
 
-@known_defect("an old run is deleted though the new one could not take its name")
+@pytest.mark.parametrize("kind", [Trial, SweepTrial])
+def test_a_replacement_killed_between_two_renames_can_be_repeated(tools, tmp_path, kind, old_run, old_sweep):
+    trial, old = kind(tools, tmp_path / "trial"), old_sweep if kind is SweepTrial else old_run
+    trial.replace_copy_of(old)
+    assert trial.attempt(second_rename(old, action="kill_before")).is_killed
+    assert trial.run == trial.runs / old.name and not trial.run.exists()
+    ended = Process(tools, trial.arguments, trial.folder).wait()
+    assert ended.code == 0, ended
+    trial.check_files()
+
+
+@pytest.mark.parametrize("kind", [Trial, SweepTrial])
+def test_a_replacement_killed_between_two_renames_is_completed(tools, tmp_path, kind, old_run, old_sweep):
+    trial, old = kind(tools, tmp_path / "trial"), old_sweep if kind is SweepTrial else old_run
+    trial.replace_copy_of(old)
+    assert trial.attempt(second_rename(old, action="kill_before")).is_killed
+    trial.complete()
+
+
 def test_an_old_run_is_kept_if_the_new_one_cannot_take_its_name(tools, tmp_path, old_run):
     trial = Trial(tools, tmp_path / "trial")
     trial.replace_copy_of(old_run)
@@ -61,8 +73,6 @@ def test_an_old_run_is_kept_if_the_new_one_cannot_take_its_name(tools, tmp_path,
     assert trial.is_old(trial.runs / old_run.name)
 
 
-# When these two pass, "replaced sweep" can become one of NAMES in test_kills.py.
-@known_defect("a killed sweep leaves the sweep that it replaced in a hidden folder")
 def test_a_sweep_killed_while_it_removes_another_leaves_no_folder(tools, tmp_path, old_sweep):
     trial = SweepTrial(tools, tmp_path / "trial")
     trial.replace_copy_of(old_sweep)
@@ -70,7 +80,6 @@ def test_a_sweep_killed_while_it_removes_another_leaves_no_folder(tools, tmp_pat
     trial.complete()
 
 
-@known_defect("a run killed while its files are written again counts as complete in a sweep")
 @pytest.mark.parametrize("file", ["state.json", "data-00000-of-00001.arrow", "requests.parquet"])
 def test_a_sweep_killed_while_it_writes_files_again_is_completed(tools, tmp_path, old_sweep, file):
     trial = SweepTrial(tools, tmp_path / "trial")

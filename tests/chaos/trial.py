@@ -68,7 +68,14 @@ class Trial:
         for folder in folders:
             if not self.is_old(folder):
                 return folder
-        return None
+        # Killed after the old run was moved aside, and before this one had its name.
+        hidden = [] if folders else self.runs.glob(".*.old")
+        return next((path.with_name(path.stem[1:]) for path in hidden if path.with_suffix(".new").exists()), None)
+
+    @property
+    def files(self):
+        """The folder with the files of the run, which is hidden until the run has its name."""
+        return self.run if self.run.exists() else self.run.with_name(f".{self.run.name}.new")
 
     def is_old(self, folder):
         """Whether this is the run to replace, which must not change before it is replaced."""
@@ -85,17 +92,17 @@ class Trial:
 
     def is_started(self):
         """Whether there is a run to resume."""
-        return self.run is not None and self.manifest(self.run).exists()
+        return self.run is not None and self.manifest(self.files).exists()
 
     def parts(self):
         """The run folders."""
-        return [self.run] if self.run else []
+        return [self.files] if self.run else []
 
     def journals(self):
-        return {part.name: Journal.read(part) for part in self.parts()}
+        return {part.name.removeprefix(".").removesuffix(".new"): Journal.read(part) for part in self.parts()}
 
     def stage(self):
-        runs = [self.run] if self.run else list(self.runs.glob(".*.new"))
+        runs = self.parts() or list(self.runs.glob(".*.new"))
         return stage_of(runs[0]) if runs else "before run.json"
 
     def next_arguments(self):
@@ -104,7 +111,6 @@ class Trial:
 
     def attempt(self, injection=None, kill=None, interrupt=None):
         """Runs the next command and checks what it sent. Returns how it ended."""
-        self.recover()
         before, first = self.journals(), len(self.server.requests)
         process = Process(self.tools, self.next_arguments(), self.folder, injection, self.runs)
         if kill:
@@ -121,16 +127,6 @@ class Trial:
         except AssertionError as error:
             raise AssertionError(f"{error}\n{ended}") from error
         return ended
-
-    def recover(self):
-        """Gives a run its name that was killed after it had moved another run aside, and before it had its name.
-
-        ergo does not find such a run; test_replacement.py has a test of that.
-        """
-        for old in self.runs.glob(".*.old"):
-            new, run = old.with_suffix(".new"), old.with_name(old.stem.removeprefix("."))
-            if new.exists() and not run.exists():
-                new.rename(run)
 
     def check_step(self, before, requests, ended):
         """Checks that nothing in the journal was lost, and that nothing that was recorded was sent again."""
@@ -225,17 +221,11 @@ class SweepTrial(Trial):
         super().__init__(tools, folder, concurrency="1,3", **options)
 
     def parts(self):
-        folders = sorted(self.run.glob("concurrency_*")) if self.run else []
+        folders = sorted(self.files.glob("concurrency_*")) if self.run else []
         return [folder for folder in folders if super(SweepTrial, self).manifest(folder).exists()]
 
     def manifest(self, folder):
         return folder / "sweep.json"
-
-    def next_arguments(self):
-        if self.run and not self.is_started():
-            # ergo refuses its name; test_replacement.py has a test of that.
-            shutil.rmtree(self.run)
-        return super().next_arguments()
 
     def stage(self):
         stages = [stage_of(part) for part in self.parts()]
