@@ -95,6 +95,7 @@ ERGOMETER = {
     "last_token_ns": "int64",
     "end_ns": "int64",
     "token_source": "string",
+    "cached_tokens": "int64",
     "finish": "string",
     "reasoning": "string",
     "tool_calls": "string",
@@ -104,6 +105,16 @@ ERGOMETER = {
         "measured": GROSS_AND_NET,
         "modelled": GROSS_AND_NET,
         "devices": [{"device": "string", "scope": "string", **GROSS_AND_NET}],
+        "attribution": {
+            "share": "double",
+            "low": "double",
+            "high": "double",
+            "prefill_j": "double",
+            "decode_j": "double",
+            "marginal": "double",
+            "alone": "double",
+            "method": "string",
+        },
     },
     "grade": {"grader": "string", "correct": "bool", "extracted": "string", "reply": "string"},
     "conversation": "int64",
@@ -191,7 +202,7 @@ def test_unknown_values_of_a_failed_query_are_null(run_folder):
     assert metrics["power_metrics"]["gpu"]["per_query_watts"] == {"avg": None, "max": None, "median": None, "min": None}
     ours = row["ergometer"]
     assert (ours["outcome"], ours["failure"], ours["cause"]) == ("failed", "timeout_total", "no answer within 60 s")
-    assert ours["energy"] == {"measured": None, "modelled": None, "devices": []}
+    assert ours["energy"] == {"measured": None, "modelled": None, "devices": [], "attribution": None}
     assert ours["grade"] is None and ours["first_token_ns"] is None
 
 
@@ -263,6 +274,7 @@ def test_pyarrow_reads_the_requests(run_folder):
         "chunk_choices",
         "input_tokens",
         "output_tokens",
+        "cached_tokens",
         "token_source",
         "finish",
         "processor_ns",
@@ -279,6 +291,15 @@ def test_pyarrow_reads_the_requests(run_folder):
         "waited_ms",
         "conversation",
         "turn",
+        "request_id",
+        "share",
+        "low",
+        "high",
+        "prefill_j",
+        "decode_j",
+        "marginal",
+        "alone",
+        "method",
     ]
     completed, failed = (table.slice(row, 1).to_pylist()[0] for row in (COMPLETED, FAILED))
     assert completed["chunk_offsets_ns"] == [40_000_000, *range(60_000_000, 380_000_000, 10_000_000)]

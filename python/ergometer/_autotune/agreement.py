@@ -25,7 +25,7 @@ def fail_different(prepared: list[Prepared], tolerance: float) -> None:
         if not distance <= tolerance:
             by = "in shape or type" if math.isinf(distance) else f"by {distance:.2g} of the largest value"
             first = live[0].variant.name
-            one.call, one.error = None, f"its results differ from those of {first} {by}, check={tolerance:g}"
+            one.call, one.error = None, f"its results differ from those of {first} {by}; check={tolerance:g} allows less"
 
 
 def relative_difference(expected: Any, actual: Any) -> float:

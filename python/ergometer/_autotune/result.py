@@ -118,7 +118,7 @@ class Tuning:
         if close:
             more = "min_calls" if self.stopped.startswith("clear") else "calls"
             hint = f"increase {more} to detect smaller differences"
-            notes.append(with_hint(f"not clear: {', '.join(close)} may be as fast", hint))
+            notes.append(with_hint(f"not clear: {', '.join(close)} may be as fast as {self.best_name}", hint))
         sources = {(row.energy_provenance, row.energy_devices) for row in self.rows if row.joules_per_call is not None}
         for provenance, devices in sorted(sources, key=str):
             notes.append(f"energy of {devices}, {provenance}{', not measured' if provenance == 'modelled' else ''}")
