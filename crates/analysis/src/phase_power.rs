@@ -35,8 +35,19 @@ pub(crate) struct PhasePower {
     pub(crate) width_s: f64,
     /// The bins; `None` where power is unknown.
     pub(crate) bins: Vec<Option<Layers>>,
-    /// Whether the run has a cost model that divides prefill from decode.
-    pub(crate) is_divided: bool,
+    /// Whether prefill and decode are separated.
+    pub(crate) division: Division,
+}
+
+/// Whether prefill and decode are separated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Division {
+    /// By the cost model of the run.
+    CostModel,
+    /// The run has no cost model.
+    NoCostModel,
+    /// The cost model cannot be read, for this reason.
+    Unreadable(String),
 }
 
 /// The mean power of a bin, in watts. The parts sum to the measured power.
@@ -61,14 +72,19 @@ impl PhasePower {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most the number of bins")]
         let count = (length_s / width_s).ceil().max(1.0) as usize;
         let watts = mean_power(&curves, width_s, count);
-        let models = CostModels::read(&run.folder)?;
-        let costs = models.as_ref().and_then(costs);
+        let models = CostModels::read(&run.folder);
+        let costs = models.as_ref().ok().and_then(Option::as_ref).and_then(costs);
+        let division = match (&models, &costs) {
+            (Err(error), _) => Division::Unreadable(error.to_string()),
+            (Ok(_), None) => Division::NoCostModel,
+            (Ok(_), Some(_)) => Division::CostModel,
+        };
         let work = costs.as_ref().map(|costs| PhaseWork::read(run, axis, costs, (width_s, count))).transpose()?;
         let layers = |place: usize| {
             let (prefill, decode) = work.as_ref().map_or((0.0, 0.0), |work| (work.prefill[place], work.decode[place]));
             Some(Layers::new(watts[place]?, idle, prefill, decode))
         };
-        Ok(Some(Self { width_s, bins: (0..count).map(layers).collect(), is_divided: costs.is_some() }))
+        Ok(Some(Self { width_s, bins: (0..count).map(layers).collect(), division }))
     }
 }
 

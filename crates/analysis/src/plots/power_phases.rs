@@ -6,7 +6,7 @@ use ergometer_units::format::quantity;
 
 use super::{Plot, PlotInput};
 use crate::AnalysisError;
-use crate::phase_power::{Layers, PhasePower};
+use crate::phase_power::{Division, Layers, PhasePower};
 use crate::time_axis::TimeAxis;
 
 pub(super) struct PowerPhases;
@@ -54,7 +54,8 @@ fn draw(input: &PlotInput, place: usize, run: &Run, label: &str) -> Result<Optio
     let several = input.runs.len() > 1;
     let id = if several { format!("power_phases_{}", place + 1) } else { String::from("power_phases") };
     let of_run = if several { format!(": {label}") } else { String::new() };
-    let phases = if power.is_divided { "idle, decode and prefill" } else { "idle and above idle" };
+    let is_divided = power.division == Division::CostModel;
+    let phases = if is_divided { "idle, decode and prefill" } else { "idle and above idle" };
     let mut notes = input.energy_note();
     notes.extend(rule(&power));
     Ok(Some(Chart {
@@ -70,10 +71,15 @@ fn draw(input: &PlotInput, place: usize, run: &Run, label: &str) -> Result<Optio
 /// How the power was divided.
 fn rule(power: &PhasePower) -> Vec<String> {
     let width = quantity(power.width_s, "s");
-    if !power.is_divided {
+    let reason = match &power.division {
+        Division::CostModel => None,
+        Division::NoCostModel => Some(String::from("The run has no cost model")),
+        Division::Unreadable(why) => Some(format!("The cost model cannot be read ({why})")),
+    };
+    if let Some(reason) = reason {
         return vec![
             format!("Mean power in intervals of {width}."),
-            String::from("The run has no cost model, so prefill and decode are not separated."),
+            format!("{reason}, so prefill and decode are not separated."),
         ];
     }
     let mut notes = vec![format!(
@@ -126,7 +132,7 @@ mod tests {
     fn areas_are_stacked_and_end_at_gaps() {
         let layers = |idle: f64, decode: f64| Some(Layers { idle, decode, ..Layers::default() });
         let bins = vec![layers(100.0, 50.0), layers(100.0, 60.0), None, layers(90.0, 0.0)];
-        let power = PhasePower { width_s: 0.5, bins, is_divided: true };
+        let power = PhasePower { width_s: 0.5, bins, division: Division::CostModel };
         let marks = marks(&power);
         let bands: Vec<(&[f64], &[f64], &[f64])> = marks
             .iter()

@@ -190,6 +190,17 @@ fn power_is_split_into_idle_prefill_and_decode() {
 }
 
 #[test]
+fn a_damaged_cost_model_is_a_note_in_the_chart_of_power() {
+    let (folder, input) = with_cost_model("h200_sixteen");
+    std::fs::write(folder.path().join("cost_model.json"), "{").unwrap();
+    let charts = drawn(&input, "power_phases");
+    assert_eq!(layers(&charts[0]).0, ["idle", "+ above idle"]);
+    let notes = &charts[0].notes;
+    assert!(notes.iter().any(|note| note.contains("cannot be read") && note.contains("is damaged")), "{notes:?}");
+    assert!(report(&input, &Options::default()).unwrap().html().contains("The cost model cannot be read"));
+}
+
+#[test]
 fn a_report_shows_the_cost_model_and_net_joules() {
     let section = |page: &ergometer_charts::Page, id: &str| page.sections.iter().position(|section| section.id == id);
     let columns = |page: &ergometer_charts::Page| -> Vec<String> {

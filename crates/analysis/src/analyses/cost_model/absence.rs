@@ -1,7 +1,14 @@
 //! Why a run has no cost model.
 
-use ergometer_diagnostics::{Message, command, hint, option};
+use ergometer_diagnostics::{Diagnostic, Message, command, hint, option};
+use ergometer_runs::ReadError;
 use ergometer_runs::saved::Run;
+
+/// The reason if the file of the model cannot be read.
+pub(super) fn unreadable(error: &ReadError) -> Message {
+    let message = error.to_message();
+    Message { text: format!("no cost model: {}", message.text), ..message }
+}
 
 /// The reason, with what to do.
 pub(super) fn reason(run: &Run) -> Message {

@@ -38,7 +38,13 @@ impl Analysis for CostModelAnalysis {
     }
 
     fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError> {
-        let models = CostModels::read(&run.folder)?;
+        let models = match CostModels::read(&run.folder) {
+            // Predictions need the model; without them, the other analyses and the report are still possible.
+            Err(error) if options.predict.is_empty() => {
+                return Ok(Findings { warnings: vec![absence::unreadable(&error)], ..Findings::default() });
+            }
+            models => models?,
+        };
         let total = models.as_ref().and_then(|models| models.total(|model| &model.shares));
         let Some((models, total)) = models.as_ref().zip(total) else {
             let reason = absence::reason(run);

@@ -110,3 +110,16 @@ fn a_run_without_a_model_says_why() {
     let error = CostModelAnalysis.run(&run, &predicting(1.0)).unwrap_err();
     assert!(error.to_string().starts_with("no cost model"), "a prediction needs the model");
 }
+
+#[test]
+fn a_damaged_model_is_a_warning_unless_it_is_needed() {
+    let (folder, run) = run_with(None);
+    std::fs::write(folder.path().join("cost_model.json"), "{").unwrap();
+    let found = CostModelAnalysis.run(&run, &Options::default()).unwrap();
+    assert!(found.tables.is_empty() && found.data.is_empty());
+    let [warning] = &found.warnings[..] else { panic!("{:?}", found.warnings) };
+    assert!(warning.text.starts_with("no cost model: ") && warning.text.contains("cost_model.json is damaged"));
+    assert!(warning.command_line_hint().unwrap().contains("ergo finalize"));
+    let error = CostModelAnalysis.run(&run, &predicting(1.0)).unwrap_err();
+    assert!(matches!(error, AnalysisError::Read(_)), "{error}");
+}
