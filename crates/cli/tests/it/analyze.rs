@@ -217,6 +217,23 @@ fn predictions_are_in_json_and_csv() {
 }
 
 #[test]
+fn a_damaged_cost_model_is_a_warning_except_for_predictions() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = with_cost_model(&folder.path().join("run"));
+    std::fs::write(run.join("cost_model.json"), "{").unwrap();
+    for command in ["analyze", "plot", "report"] {
+        let output = ergo().arg(command).arg(&run).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{command}: {}", stderr(&output));
+        if command == "analyze" {
+            assert!(stderr(&output).contains("warning: cost_model: no cost model: "), "{}", stderr(&output));
+        }
+    }
+    let path = run.to_str().unwrap();
+    let shape = "in=1000,out=200,concurrency=16";
+    assert_fails(&["analyze", "--predict", shape, path], 1, &["cost_model.json is damaged", "hint: "]);
+}
+
+#[test]
 fn a_prediction_needs_the_analysis_and_the_model() {
     let run = saved("h200_sixteen");
     let run = run.to_str().unwrap();

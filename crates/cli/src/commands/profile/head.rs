@@ -1,4 +1,6 @@
-//! The first line of a run: dataset, model and sensors.
+//! The first lines of a run: dataset, model and sensors, and the planned calibration.
+
+use std::time::Duration;
 
 use ergometer::run::PreparedRun;
 use ergometer_clients::Locality;
@@ -34,6 +36,15 @@ pub(super) fn line(prepared: &PreparedRun) -> String {
     ];
     let server = prepared.server_metrics().map(|server| format!("metrics of {}", server.software()));
     parts.into_iter().chain(server).collect::<Vec<_>>().join("  ·  ")
+}
+
+/// The planned calibration. Whether that of an earlier run is reused is known when the run starts.
+pub(super) fn calibration(length: Duration) -> String {
+    let seconds = length.as_secs_f64();
+    format!(
+        "calibration  {seconds} s at 1 and 4 in flight, before the run, unless an earlier calibration is reused; \
+         --calibrate off skips it"
+    )
 }
 
 /// The devices with measured and modelled energy.
@@ -82,5 +93,14 @@ mod tests {
     fn counts_of_parameters_are_short() {
         let shown: Vec<String> = [141_000.0, 921_000.0, 134_500_000.0, 8.03e9].map(short).to_vec();
         assert_eq!(shown, ["0.1 M", "0.9 M", "134 M", "8.0 B"]);
+    }
+
+    #[test]
+    fn the_plan_says_how_to_skip_the_calibration() {
+        assert_eq!(
+            calibration(Duration::from_secs(6)),
+            "calibration  6 s at 1 and 4 in flight, before the run, unless an earlier calibration is reused; \
+             --calibrate off skips it"
+        );
     }
 }

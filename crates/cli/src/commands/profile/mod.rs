@@ -1,5 +1,6 @@
 //! `ergo profile`: sends a dataset to a model, writes a run folder and prints its summary.
 
+mod attribution;
 pub(super) mod config;
 mod head;
 mod live;
@@ -98,6 +99,10 @@ async fn profile(arguments: &ProfileArguments, screen: Screen) -> Result<Option<
     };
     let Some((prepared, target)) = ready else { return Ok(None) };
     screen.note(&head::line(&prepared));
+    // A resumed run has been calibrated, unless it was stopped before.
+    if let Some(length) = prepared.calibration().filter(|_| !matches!(target, Target::Resume(_))) {
+        screen.note(&head::calibration(length));
+    }
     let live = Arc::new(Live::new(screen, prepared.config().schedule));
     let stop = stop_on_signals(Arc::new(Mutex::new(Arc::downgrade(&live))))?;
     // A run that is resumed keeps its folder. A new one that fails without a result has no folder.

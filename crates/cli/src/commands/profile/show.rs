@@ -8,7 +8,7 @@ use ergometer_diagnostics::{Diagnostic, hint, option};
 use ergometer_runs::summary::{Accuracy, DeviceSummary, ServerSummary, Summary};
 use ergometer_statistics::Estimate;
 
-use super::under_load;
+use super::{attribution, under_load};
 use crate::arguments::SummaryFormat;
 use crate::exit::Failure;
 use crate::figures::{digits, significant, thousands};
@@ -18,7 +18,10 @@ use crate::screen::{self, Align, Screen, Table, Tone};
 pub(crate) fn print(closed: &ClosedRun, format: SummaryFormat, screen: Screen) -> Result<(), Failure> {
     let text = match format {
         SummaryFormat::Json => to_json(&closed.summary)?,
-        SummaryFormat::Table => table(&closed.summary, screen),
+        SummaryFormat::Table => {
+            let source = attribution::calibration_source(&closed.folder);
+            table(&closed.summary, source.as_deref(), screen)
+        }
         SummaryFormat::Csv => return Err(no_csv()),
     };
     // A closed pipe is not an error; another error is reported after the run folder is named.
@@ -64,9 +67,9 @@ struct Row {
     comment: String,
 }
 
-fn table(summary: &Summary, screen: Screen) -> String {
+fn table(summary: &Summary, calibration_source: Option<&str>, screen: Screen) -> String {
     let mut table = Table::new([Align::Left, Align::Right, Align::Left, Align::Left]);
-    for row in rows(summary) {
+    for row in rows(summary, calibration_source) {
         table.row(vec![
             (Tone::Plain, row.label.to_owned()),
             (Tone::Strong, row.value),
@@ -77,7 +80,7 @@ fn table(summary: &Summary, screen: Screen) -> String {
     format!("\n{}\n", table.render(screen))
 }
 
-fn rows(summary: &Summary) -> Vec<Row> {
+fn rows(summary: &Summary, calibration_source: Option<&str>) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut row = |label, value, interval, comment| rows.push(Row { label, value, interval, comment });
     let failed: u64 = summary.outcomes.failed.values().sum();
@@ -126,7 +129,7 @@ fn rows(summary: &Summary) -> Vec<Row> {
     if let Some(server) = &summary.server {
         server_row(server, &mut row);
     }
-    energy_rows(summary, &mut row);
+    energy_rows(summary, calibration_source, &mut row);
     if let Some(cost) = summary.cost_usd {
         let each = cost / summary.total_queries.max(1) as f64;
         row("cost", format!("{cost:.4} USD"), String::new(), format!("{each:.2e} USD/query"));
@@ -160,7 +163,11 @@ fn server_row(server: &ServerSummary, row: &mut impl FnMut(&'static str, String,
     row("server", running, most, rest.join("; "));
 }
 
-fn energy_rows(summary: &Summary, row: &mut impl FnMut(&'static str, String, String, String)) {
+fn energy_rows(
+    summary: &Summary,
+    calibration_source: Option<&str>,
+    row: &mut impl FnMut(&'static str, String, String, String),
+) {
     let energy = &summary.energy;
     let (totals, is_modelled) = match (&energy.measured, &energy.modelled) {
         (Some(measured), _) => (measured, false),
@@ -191,6 +198,7 @@ fn energy_rows(summary: &Summary, row: &mut impl FnMut(&'static str, String, Str
         let interval = half.map(|half| format!("± {}", scaled(half, "J"))).unwrap_or_default();
         row("", format!("{}/token", scaled(joules, "J")), interval, format!("output tokens{net}"));
     }
+    attribution::rows(summary, totals, calibration_source, row);
     row("power", format!("{} W", digits(totals.mean_power_w)), String::new(), String::from("mean, gross"));
     let balance = totals.balance;
     let share = |joules: f64| format!("{:.1} %", joules / balance.meter_j * 100.0);
