@@ -1,6 +1,6 @@
 //! Divides energy among requests by a cost model.
 
-use ergometer_runs::cost_model::{Coefficients, Evidence, Term, Work, joules};
+use ergometer_runs::cost_model::{Coefficients, Term, Work, joules};
 use ergometer_statistics::percentile;
 
 use crate::RequestWork;
@@ -22,24 +22,19 @@ pub struct RequestShare {
     pub alone: f64,
 }
 
-/// If the number of sequences per step varies by this factor, it separates the fixed cost of a step from the cost of its
-/// sequences.
-const DETERMINED: f64 = 4.0;
-
 /// Divides energy among requests in proportion to their cost in the model.
 ///
-/// The share is the mean over all sets of coefficients that fit (with an engine log of several loads, the least
-/// squares solution), each scaled to the energy that is divided. The interval is the range of these shares, widened by `margin`: the relative error
-/// of the energy itself. `None` if the model gives no request any cost.
+/// The share is the mean over all sets of coefficients that fit, each scaled to the energy that is divided. The interval is the range of these shares, widened by `margin`:
+/// the relative error of the energy itself. `others` is work for other clients: its part of the energy is in no share.
+/// `None` if the model gives no request any cost.
 #[must_use]
 pub fn divide(
     energy: f64,
     margin: f64,
-    requests: &[RequestWork],
+    (requests, others): (&[RequestWork], &RequestWork),
     model: &Coefficients,
-    evidence: Evidence,
 ) -> Option<Vec<RequestShare>> {
-    let mut whole = Work::default();
+    let mut whole = others.work;
     for request in requests {
         whole.iter_mut().zip(request.work).for_each(|(sum, amount)| *sum += amount);
     }
@@ -51,16 +46,10 @@ pub fn divide(
     if draws.is_empty() {
         return None;
     }
-    // With steps from a log at several loads, the least squares solution is determined.
-    let is_determined = evidence == Evidence::StepLog && model.load_range >= DETERMINED;
-    let best = scaled(&model.least_squares).filter(|_| is_determined);
-    let mean = best.unwrap_or_else(|| {
-        let mut mean = Work::default();
-        for draw in &draws {
-            mean.iter_mut().zip(draw).for_each(|(sum, value)| *sum += value / draws.len() as f64);
-        }
-        mean
-    });
+    let mut mean = Work::default();
+    for draw in &draws {
+        mean.iter_mut().zip(draw).for_each(|(sum, value)| *sum += value / draws.len() as f64);
+    }
     let mut values = Vec::with_capacity(draws.len());
     let share = |request: &RequestWork| {
         values.clear();
@@ -93,8 +82,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Step, StepPart, Steps};
+    use crate::steps::{Step, StepPart, Steps};
+    use ergometer_runs::cost_model::TERMS;
     use ergometer_units::Timestamp;
+
+    const NOBODY: RequestWork = RequestWork { work: [0.0; TERMS], steps: 0.0, steps_alone: 0.0 };
 
     const COSTS: Work = [0.02, 1.0, 1.5, 0.03, 0.000_04, 0.0];
 
@@ -158,24 +150,22 @@ mod tests {
         #[test]
         fn shares_sum_to_the_energy_and_lie_in_their_intervals(seed in any::<u64>(), count in 1_usize..60, energy in 0.1_f64..1e6) {
             let works = works(seed, count);
-            for evidence in [Evidence::Arrivals, Evidence::StepLog] {
-                let shares = divide(energy, 0.01, &works, &model(0.5), evidence).unwrap();
-                let sum: f64 = shares.iter().map(|share| share.share).sum();
-                prop_assert!((sum - energy).abs() < 1e-9 * energy, "{sum} {energy}");
-                for share in shares {
-                    prop_assert!(share.low <= share.share && share.share <= share.high);
-                    prop_assert!(share.prefill <= share.share + 1e-9 && share.marginal <= share.share + 1e-9);
-                    prop_assert!(share.alone >= share.share - 1e-9);
-                }
+            let shares = divide(energy, 0.01, (&works, &NOBODY), &model(0.5)).unwrap();
+            let sum: f64 = shares.iter().map(|share| share.share).sum();
+            prop_assert!((sum - energy).abs() < 1e-9 * energy, "{sum} {energy}");
+            for share in shares {
+                prop_assert!(share.low <= share.share && share.share <= share.high);
+                prop_assert!(share.prefill <= share.share + 1e-9 && share.marginal <= share.share + 1e-9);
+                prop_assert!(share.alone >= share.share - 1e-9);
             }
         }
 
         #[test]
         fn exchanging_requests_exchanges_their_shares(seed in any::<u64>(), count in 2_usize..20) {
             let mut works = works(seed, count);
-            let before = divide(100.0, 0.01, &works, &model(0.5), Evidence::Arrivals).unwrap();
+            let before = divide(100.0, 0.01, (&works, &NOBODY), &model(0.5)).unwrap();
             works.swap(0, count - 1);
-            let after = divide(100.0, 0.01, &works, &model(0.5), Evidence::Arrivals).unwrap();
+            let after = divide(100.0, 0.01, (&works, &NOBODY), &model(0.5)).unwrap();
             prop_assert!((before[0].share - after[count - 1].share).abs() < 1e-9);
             prop_assert!((before[count - 1].low - after[0].low).abs() < 1e-9);
         }
@@ -202,7 +192,7 @@ mod tests {
             let step = Step { start: None, end: Timestamp::from_nanos_since_epoch(0), count: 1.0, parts };
             let energy = joules(&step.work(), &COSTS);
             let works = Steps::for_test(vec![step], count);
-            let shares = divide(energy, 0.0, works.requests(), &model(0.0), Evidence::StepLog).unwrap();
+            let shares = divide(energy, 0.0, (works.requests(), &NOBODY), &model(0.0)).unwrap();
             for (share, expected) in shares.iter().zip(expected) {
                 prop_assert!((share.share - expected).abs() < 1e-9, "{} {expected}", share.share);
             }
@@ -214,13 +204,24 @@ mod tests {
         let mut works = works(1, 5);
         works[0] = RequestWork { work: [0.0, 0.0, 3.0, 0.0, 0.0, 0.0], steps: 30.0, steps_alone: 0.0 };
         let whole: f64 = works.iter().map(|work| joules(&work.work, &COSTS)).sum();
-        let shares = divide(whole, 0.0, &works, &model(0.0), Evidence::StepLog).unwrap();
+        let shares = divide(whole, 0.0, (&works, &NOBODY), &model(0.0)).unwrap();
         assert!((shares[0].share - 3.0 * COSTS[2]).abs() < 1e-9);
         assert!((shares[0].alone - 30.0 * COSTS[2]).abs() < 1e-9 && shares[0].marginal.abs() < 1e-9);
     }
 
     #[test]
+    fn energy_for_other_clients_is_in_no_share() {
+        let works = works(3, 4);
+        let whole: f64 = works.iter().map(|work| joules(&work.work, &COSTS)).sum();
+        let others = works[0];
+        let energy = whole + joules(&others.work, &COSTS);
+        let shares = divide(energy, 0.0, (&works, &others), &model(0.0)).unwrap();
+        let sum: f64 = shares.iter().map(|share| share.share).sum();
+        assert!((sum - whole).abs() < 1e-9 * whole, "{sum} {whole}");
+    }
+
+    #[test]
     fn nothing_can_be_divided_without_work() {
-        assert_eq!(divide(10.0, 0.01, &[RequestWork::default()], &model(0.1), Evidence::Arrivals), None);
+        assert_eq!(divide(10.0, 0.01, (&[RequestWork::default()], &NOBODY), &model(0.1)), None);
     }
 }

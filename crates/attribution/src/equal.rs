@@ -6,28 +6,31 @@ use crate::Stream;
 type Weight<'a> = &'a dyn Fn(&Stream) -> Option<f64>;
 
 /// The range of the net joules of each request over several ways to divide the energy: equally by time, by all tokens, by
-/// prompt tokens and by output tokens. `equal` has the equal shares, `alone` the energy above idle while the request was in
-/// flight. Without token counts a request may have used none of that energy, or all of it.
+/// prompt tokens and by output tokens. `equal` has the equal share of each request that takes part in the division. Without
+/// token counts a request may have used none of that energy, or all energy above idle while it was in flight, which `alone`
+/// computes.
 #[must_use]
-pub fn equal_share_range(streams: &[Stream], equal: &[f64], alone: &[f64]) -> Vec<(f64, f64)> {
-    let energy: f64 = equal.iter().sum();
+pub fn equal_share_range(streams: &[Stream], equal: &[Option<f64>], alone: &dyn Fn(usize) -> f64) -> Vec<(f64, f64)> {
+    let energy: f64 = equal.iter().flatten().sum();
     let prompt = |stream: &Stream| stream.prompt_tokens;
     let output = |stream: &Stream| stream.output_tokens;
     let both = |stream: &Stream| stream.prompt_tokens.zip(stream.output_tokens).map(|(one, other)| one + other);
     let splits: [Weight; 3] = [&both, &prompt, &output];
-    let totals = splits.map(|weight| streams.iter().map(weight).sum::<Option<f64>>().filter(|&total| total > 0.0));
-    let range = |((stream, &equal), &alone): ((&Stream, &f64), &f64)| {
+    let divided = || streams.iter().zip(equal).filter(|(_, equal)| equal.is_some()).map(|(stream, _)| stream);
+    let totals = splits.map(|weight| divided().map(weight).sum::<Option<f64>>().filter(|&total| total > 0.0));
+    let range = |(place, (stream, &equal)): (usize, (&Stream, &Option<f64>))| {
+        let Some(equal) = equal else { return (0.0, 0.0) };
         let (mut low, mut high) = (equal, equal);
         for (weight, total) in splits.iter().zip(totals) {
             let (Some(weight), Some(total)) = (weight(stream), total) else {
-                return (0.0_f64.min(equal), alone.max(equal));
+                return (0.0_f64.min(equal), alone(place).max(equal));
             };
             let share = energy * weight / total;
             (low, high) = (low.min(share), high.max(share));
         }
         (low, high)
     };
-    streams.iter().zip(equal).zip(alone).map(range).collect()
+    streams.iter().zip(equal).enumerate().map(range).collect()
 }
 
 #[cfg(test)]
@@ -52,13 +55,24 @@ mod tests {
     #[test]
     fn the_range_holds_every_split() {
         let streams = [stream(Some(90.0), Some(10.0)), stream(Some(10.0), Some(30.0))];
-        let ranges = equal_share_range(&streams, &[50.0, 50.0], &[80.0, 90.0]);
+        let ranges = equal_share_range(&streams, &[Some(50.0), Some(50.0)], &|_| 80.0);
         assert_eq!(ranges, [(25.0, 90.0), (10.0, 75.0)]);
+    }
+
+    #[test]
+    fn requests_that_are_not_divided_do_not_count() {
+        let others = (0..98).map(|_| stream(Some(1000.0), Some(100.0)));
+        let streams: Vec<Stream> =
+            [stream(Some(90.0), Some(10.0)), stream(Some(10.0), Some(30.0))].into_iter().chain(others).collect();
+        let equal: Vec<Option<f64>> = (0..100).map(|place| (place < 2).then_some(50.0)).collect();
+        let ranges = equal_share_range(&streams, &equal, &|_| 80.0);
+        assert_eq!((ranges[0], ranges[1], ranges[2]), ((25.0, 90.0), (10.0, 75.0), (0.0, 0.0)));
     }
 
     #[test]
     fn without_token_counts_everything_is_possible() {
         let streams = [stream(None, Some(10.0)), stream(Some(10.0), Some(30.0))];
-        assert_eq!(equal_share_range(&streams, &[50.0, 50.0], &[80.0, 90.0]), [(0.0, 80.0), (0.0, 90.0)]);
+        let alone = |place| [80.0, 90.0][place];
+        assert_eq!(equal_share_range(&streams, &[Some(50.0), Some(50.0)], &alone), [(0.0, 80.0), (0.0, 90.0)]);
     }
 }

@@ -38,15 +38,17 @@ mod fit;
 mod idle;
 mod observe;
 mod sharing;
+#[cfg(test)]
+mod simulated;
 mod steps;
 mod stream;
 
 pub use calibration::Calibration;
 pub use divide::{RequestShare, divide};
 pub use equal::equal_share_range;
-pub use fit::{Observations, fit};
+pub use fit::{LEAST_EXPLAINED, Observations, fit};
 pub use idle::IdlePower;
-pub use observe::{Stretches, observe};
+pub use observe::{CLEARLY_BETTER, PrefillTime, Stretches, observe};
 pub use sharing::{Balance, MeteredScope, Share, Sharing, Span};
-pub use steps::{EngineLog, EngineLogError, RequestWork, Step, StepPart, Steps};
+pub use steps::{EngineLog, EngineLogError, RequestWork, StepWork, Steps};
 pub use stream::{Arrival, Stream};

@@ -37,6 +37,17 @@ impl Stream {
         self.output_tokens.map_or(1.0, |tokens| (tokens / events).max(1.0))
     }
 
+    /// The token events after the first of each choice.
+    pub(crate) fn tokens_after_first(&self) -> usize {
+        let mut choices: Vec<u32> = Vec::new();
+        for arrival in &self.arrivals {
+            if !choices.contains(&arrival.choice) {
+                choices.push(arrival.choice);
+            }
+        }
+        self.arrivals.len() - choices.len()
+    }
+
     /// The context of its first decode step: the whole prompt.
     pub(crate) fn context(&self) -> f64 {
         self.prompt_tokens.unwrap_or(0.0) + self.cached_tokens

@@ -209,8 +209,11 @@ impl RequestShape {
     pub fn work(&self) -> Work {
         let steps = (self.output - 1.0).max(0.0);
         let context = steps * self.input + steps * (steps + 1.0) / 2.0;
-        let longest = steps * (self.input + self.output);
-        let padding = if self.concurrency > 1.0 { (longest - context).max(0.0) } else { 0.0 };
+        // Equal requests either run in step, with the same context, or started at different times. Then the longest
+        // context of n of them is on average n / (n + 1) of the way to its end. The truth is in between.
+        let concurrency = self.concurrency.max(1.0);
+        let longest = steps * (self.input + self.output * concurrency / (concurrency + 1.0));
+        let padding = if concurrency > 1.0 { 0.5 * (longest - context).max(0.0) } else { 0.0 };
         [self.input, 1.0, steps / self.concurrency.max(1.0), steps, context, padding]
     }
 }

@@ -8,7 +8,7 @@
 //! Requests are found by the id that was sent with them. A log without these ids is matched by order: servers prefill
 //! requests of one length in the order in which they were sent.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, BufRead};
 
 use ergometer_units::{Seconds, Timestamp};
@@ -25,8 +25,8 @@ const LONGEST_LINE: u64 = 16 << 20;
 /// The clocks of server and client differ by less than this on one machine.
 const CLOCKS: Seconds = Seconds::new(0.001);
 
-/// At least this share of the requests must be in the log.
-const LEAST_FOUND: f64 = 0.9;
+/// At least this share of the tokens that were received must be in the log.
+const LEAST_TOKENS: f64 = 0.98;
 
 /// The steps of an engine.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -71,6 +71,14 @@ pub enum EngineLogError {
         /// The requests that were found.
         found: usize,
         /// The requests of the run that received tokens.
+        of: usize,
+    },
+    /// Steps of the run are missing.
+    #[error("the engine log has only {found} of the {of} tokens that this run received after first tokens")]
+    MissingTokens {
+        /// The decoded tokens in the log.
+        found: usize,
+        /// The tokens that were received after the first of each answer.
         of: usize,
     },
     /// The steps of vLLM's log cannot be aligned with the tokens that arrived.
@@ -159,47 +167,100 @@ impl EngineLog {
         let within = self.lines.iter().filter(|line| line.start_ns() >= first && line.end_ns() <= last);
         let lines: Vec<&LogLine> = within.collect();
         let places = places(&lines, streams);
+        // A request that is not in the log would get no energy, and its energy would go to others.
         let wanted = streams.iter().filter(|stream| !stream.arrivals.is_empty()).count();
-        let found = places.len();
-        if (found as f64) < LEAST_FOUND * wanted as f64 || found == 0 {
-            return Err(EngineLogError::OtherRequests { found, of: wanted });
+        let found: HashSet<usize> =
+            places.values().copied().filter(|&place| !streams[place].arrivals.is_empty()).collect();
+        if found.len() < wanted || places.is_empty() {
+            return Err(EngineLogError::OtherRequests { found: found.len(), of: wanted });
         }
-        let step = |line: &LogLine| {
+        let mut prefills = Prefills::new(&lines, &places, streams);
+        let mut tokens = 0;
+        let mut step = |line: &LogLine| {
             let parts = match line {
-                LogLine::Prefill { request, tokens, .. } => {
-                    let place = places.get(request.as_str()).copied();
-                    // The client knows which tokens came from a cache.
-                    let known = place.and_then(|place| streams[place].prompt_tokens);
-                    vec![StepPart::prompt(place, known.map_or(*tokens, |known| known.min(*tokens)))]
-                }
+                LogLine::Prefill { request, tokens, .. } => vec![prefills.part(request, *tokens)],
                 LogLine::Decode { requests, context, .. } => {
                     let context = context.iter().copied().chain(std::iter::repeat(0.0));
-                    let parts = requests.iter().zip(context);
-                    parts
+                    let parts: Vec<StepPart> = requests
+                        .iter()
+                        .zip(context)
                         .map(|(id, context)| StepPart::decode(places.get(id.as_str()).copied(), 1.0, context))
-                        .collect()
+                        .collect();
+                    tokens += parts.iter().filter(|part| part.request.is_some()).count();
+                    parts
                 }
             };
             let [start, end] = [line.start_ns(), line.end_ns()].map(Timestamp::from_nanos_since_epoch);
             Step { start: Some(start), end, count: 1.0, parts }
         };
-        Ok(lines.into_iter().map(step).collect())
+        let steps: Vec<Step> = lines.iter().map(|line| step(line)).collect();
+        let received: usize = streams.iter().map(Stream::tokens_after_first).sum();
+        if (tokens as f64) < LEAST_TOKENS * received as f64 {
+            return Err(EngineLogError::MissingTokens { found: tokens, of: received });
+        }
+        Ok(steps)
     }
+}
+
+/// The prefills of a log. A long prompt has several lines: the engine computes it in chunks.
+struct Prefills<'a> {
+    places: &'a HashMap<&'a str, usize>,
+    /// The lines of each request that are left.
+    lines: HashMap<&'a str, usize>,
+    /// The tokens of each request that are left. The client knows which tokens came from a cache.
+    tokens: Vec<Option<f64>>,
+}
+
+impl<'a> Prefills<'a> {
+    fn new(lines: &[&'a LogLine], places: &'a HashMap<&'a str, usize>, streams: &[Stream]) -> Self {
+        let mut left = HashMap::new();
+        for (id, _) in prefills(lines) {
+            *left.entry(id).or_default() += 1;
+        }
+        Self { places, lines: left, tokens: streams.iter().map(|stream| stream.prompt_tokens).collect() }
+    }
+
+    fn part(&mut self, id: &str, tokens: f64) -> StepPart {
+        let place = self.places.get(id).copied();
+        let left = self.lines.get_mut(id).map_or(0, |left| {
+            *left -= 1;
+            *left
+        });
+        let mut computed = tokens;
+        if let Some(known) = place.and_then(|place| self.tokens[place].as_mut()) {
+            computed = tokens.min(*known);
+            *known -= computed;
+        }
+        StepPart { prompts: f64::from(u8::from(left == 0)), ..StepPart::prompt(place, computed) }
+    }
+}
+
+/// The request id and the tokens of each prefill line.
+fn prefills<'a>(lines: &[&'a LogLine]) -> impl Iterator<Item = (&'a str, f64)> {
+    lines.iter().filter_map(|line| match line {
+        LogLine::Prefill { request, tokens, .. } => Some((request.as_str(), *tokens)),
+        LogLine::Decode { .. } => None,
+    })
 }
 
 /// The request of each id in the log: by the id that was sent, or by order among prompts of one length.
 fn places<'a>(lines: &[&'a LogLine], streams: &[Stream]) -> HashMap<&'a str, usize> {
     let sent: HashMap<&str, usize> =
         streams.iter().enumerate().filter_map(|(place, stream)| Some((stream.id.as_deref()?, place))).collect();
-    let prefills = || {
-        lines.iter().filter_map(|line| match line {
-            LogLine::Prefill { request, tokens, .. } => Some((request.as_str(), *tokens)),
-            LogLine::Decode { .. } => None,
-        })
-    };
-    let by_id: HashMap<&str, usize> = prefills().filter_map(|(id, _)| sent.get(id).map(|&place| (id, place))).collect();
+    let by_id: HashMap<&str, usize> =
+        prefills(lines).filter_map(|(id, _)| sent.get(id).map(|&place| (id, place))).collect();
     if !by_id.is_empty() {
         return by_id;
+    }
+    // The prompt of each request, in the order of its first line.
+    let mut prompts: Vec<(&str, f64)> = Vec::new();
+    let mut known: HashMap<&str, usize> = HashMap::new();
+    for (id, tokens) in prefills(lines) {
+        let place = *known.entry(id).or_insert_with(|| {
+            prompts.push((id, 0.0));
+            prompts.len() - 1
+        });
+        prompts[place].1 += tokens;
     }
     let mut order: Vec<usize> = (0..streams.len()).filter(|&place| !streams[place].arrivals.is_empty()).collect();
     order.sort_by_key(|&place| streams[place].sent);
@@ -208,7 +269,7 @@ fn places<'a>(lines: &[&'a LogLine], streams: &[Stream]) -> HashMap<&'a str, usi
     for place in order {
         by_length.entry(streams[place].context().to_bits()).or_default().push_back(place);
     }
-    let matched = prefills().filter_map(|(id, tokens)| {
+    let matched = prompts.into_iter().filter_map(|(id, tokens)| {
         let place = by_length.get_mut(&tokens.to_bits())?.pop_front()?;
         Some((id, place))
     });
@@ -264,6 +325,47 @@ mod tests {
         let error = Steps::from_log(&log(["x", "y"]), &streams).unwrap_err().to_string();
         assert_eq!(error, "the engine log has only 1 of the 3 requests of this run");
         assert!(matches!(EngineLog::read(&b"no steps\n"[..]), Err(EngineLogError::NoSteps)));
+    }
+
+    #[test]
+    fn a_prompt_in_chunks_is_one_prompt_with_the_tokens_that_were_not_cached() {
+        let chunk = |number: i64, tokens: u32| {
+            format!(
+                "{{\"kind\": \"prefill\", \"start_ns\": {}, \"end_ns\": {}, \"request\": \"a\", \"tokens\": {tokens}}}\n",
+                number * 5_000_000 + 2_000_000,
+                number * 5_000_000 + 6_000_000
+            )
+        };
+        let decode = "{\"kind\": \"decode\", \"start_ns\": 60000000, \"end_ns\": 69000000, \"requests\": [\"a\"], \"context\": [8000]}\n";
+        let text = [chunk(0, 2048), chunk(1, 2048), chunk(2, 2048), chunk(3, 1856), decode.to_owned()].concat();
+        let log = EngineLog::read(text.as_bytes()).unwrap();
+        for id in [Some("a"), None] {
+            let mut long = stream(id, 0, 2000.0);
+            long.cached_tokens = 6000.0;
+            let steps = Steps::from_log(&log, &[long]).unwrap();
+            let work = steps.requests()[0].work;
+            assert_eq!((work[Term::PromptToken as usize], work[Term::Prompt as usize]), (2000.0, 1.0), "{id:?}");
+        }
+    }
+
+    #[test]
+    fn work_for_other_clients_is_kept_apart() {
+        let steps = Steps::from_log(&log(["a", "b"]), &[stream(Some("a"), 0, 64.0)]).unwrap();
+        assert_eq!(steps.others().work[Term::PromptToken as usize], 64.0);
+        assert_eq!(
+            (steps.others().work[Term::Step as usize], steps.others().work[Term::Sequence as usize]),
+            (0.5, 1.0)
+        );
+    }
+
+    #[test]
+    fn a_log_that_lacks_steps_is_an_error() {
+        let mut long = stream(Some("a"), 0, 64.0);
+        long.arrivals = (0..20)
+            .map(|token| Arrival { at: long.sent + Seconds::new(0.001 * f64::from(token)), choice: 0 })
+            .collect();
+        let error = Steps::from_log(&log(["a", "b"]), &[long]).unwrap_err().to_string();
+        assert_eq!(error, "the engine log has only 1 of the 19 tokens that this run received after first tokens");
     }
 
     #[test]

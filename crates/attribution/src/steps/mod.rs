@@ -13,17 +13,17 @@ pub use engine_log::{EngineLog, EngineLogError};
 
 /// The part of a sequence in a step. A request with several choices has several parts.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct StepPart {
+pub(crate) struct StepPart {
     /// The index of the request; `None` for one of another client.
-    pub request: Option<usize>,
+    pub(crate) request: Option<usize>,
     /// The prompt tokens computed for it.
-    pub prompt_tokens: f64,
+    pub(crate) prompt_tokens: f64,
     /// 1 in the step that ends its prompt, else 0.
-    pub prompts: f64,
+    pub(crate) prompts: f64,
     /// The tokens decoded for it.
-    pub tokens: f64,
+    pub(crate) tokens: f64,
     /// The context that decoding them read.
-    pub context: f64,
+    pub(crate) context: f64,
 }
 
 impl StepPart {
@@ -36,23 +36,22 @@ impl StepPart {
     }
 }
 
-/// One step of the server, or a slice of time that stands for several.
+/// One step of the server with its participants, or a slice of time that stands for several steps.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Step {
+pub(crate) struct Step {
     /// When it started, if an engine log says so.
-    pub start: Option<Timestamp>,
+    pub(crate) start: Option<Timestamp>,
     /// When it ended.
-    pub end: Timestamp,
+    pub(crate) end: Timestamp,
     /// The number of decode steps it stands for, if anything was decoded.
-    pub count: f64,
+    pub(crate) count: f64,
     /// Who took part.
-    pub parts: Vec<StepPart>,
+    pub(crate) parts: Vec<StepPart>,
 }
 
 impl Step {
     /// Its work.
-    #[must_use]
-    pub fn work(&self) -> Work {
+    pub(crate) fn work(&self) -> Work {
         let mut work = Work::default();
         let mut longest = 0.0_f64;
         for part in &self.parts {
@@ -78,6 +77,17 @@ impl Step {
     }
 }
 
+/// The work of one step, without its participants: a run has many more of these than of steps.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StepWork {
+    /// When it started, if an engine log says so.
+    pub start: Option<Timestamp>,
+    /// When it ended.
+    pub end: Timestamp,
+    /// Its work.
+    pub work: Work,
+}
+
 /// The work that one request is charged for.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct RequestWork {
@@ -89,12 +99,26 @@ pub struct RequestWork {
     pub steps_alone: f64,
 }
 
+impl RequestWork {
+    /// A part of the work.
+    #[must_use]
+    pub fn scaled(self, part: f64) -> Self {
+        Self {
+            work: self.work.map(|amount| amount * part),
+            steps: self.steps * part,
+            steps_alone: self.steps_alone * part,
+        }
+    }
+}
+
 /// The steps of a session, in order of time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Steps {
     evidence: Evidence,
-    list: Vec<Step>,
+    list: Vec<StepWork>,
     requests: Vec<RequestWork>,
+    others: RequestWork,
+    prompts: Vec<StepWork>,
 }
 
 impl Steps {
@@ -102,7 +126,9 @@ impl Steps {
     /// in an event, or events that arrive in lumps.
     #[must_use]
     pub fn from_arrivals(streams: &[Stream]) -> Option<Self> {
-        arrivals::steps(streams).map(|steps| Self::new(Evidence::Arrivals, steps, streams.len()))
+        let mut clusters = arrivals::steps(streams)?;
+        let steps = Self::new(Evidence::Arrivals, &mut clusters, streams.len());
+        Some(Self { prompts: clusters.into_prompts(), ..steps })
     }
 
     /// From token counts and the times of requests; `None` without token counts.
@@ -116,34 +142,17 @@ impl Steps {
         log.steps(streams).map(|steps| Self::new(Evidence::StepLog, steps, streams.len()))
     }
 
-    fn new(evidence: Evidence, mut steps: Vec<Step>, requests: usize) -> Self {
-        steps.sort_by_key(|step| step.end);
+    fn new(evidence: Evidence, steps: impl IntoIterator<Item = Step>, requests: usize) -> Self {
         let mut works = vec![RequestWork::default(); requests];
-        for step in &steps {
-            let decoding = step.decoding();
-            let others =
-                |request: usize| step.parts.iter().any(|part| part.tokens > 0.0 && part.request != Some(request));
-            for part in &step.parts {
-                let Some(request) = part.request.filter(|&request| request < requests) else { continue };
-                let found = &mut works[request];
-                found.work[Term::PromptToken as usize] += part.prompt_tokens;
-                found.work[Term::Prompt as usize] += part.prompts;
-                if part.tokens > 0.0 {
-                    let share = step.count / decoding as f64;
-                    found.work[Term::Step as usize] += share;
-                    found.work[Term::Sequence as usize] += part.tokens;
-                    found.work[Term::Context as usize] += part.context;
-                    // The choices of a request are in the same step, which counts once.
-                    let choices = step.parts.iter().filter(|other| other.tokens > 0.0 && other.request == part.request);
-                    let choices = choices.count() as f64;
-                    found.steps += step.count / choices;
-                    if !others(request) {
-                        found.steps_alone += step.count / choices;
-                    }
-                }
-            }
-        }
-        Self { evidence, list: steps, requests: works }
+        let mut others = RequestWork::default();
+        let mut decoding: Vec<Option<usize>> = Vec::new();
+        let charge = |step: Step| {
+            charge(&step, (&mut works, &mut others), &mut decoding);
+            StepWork { start: step.start, end: step.end, work: step.work() }
+        };
+        let mut list: Vec<StepWork> = steps.into_iter().map(charge).collect();
+        list.sort_by_key(|step| step.end);
+        Self { evidence, list, requests: works, others, prompts: Vec::new() }
     }
 
     /// What the steps come from.
@@ -152,9 +161,9 @@ impl Steps {
         self.evidence
     }
 
-    /// The steps.
+    /// The work of each step.
     #[must_use]
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> &[StepWork] {
         &self.list
     }
 
@@ -162,6 +171,42 @@ impl Steps {
     #[must_use]
     pub fn requests(&self) -> &[RequestWork] {
         &self.requests
+    }
+
+    /// The work for other clients of the server, which only an engine log shows.
+    #[must_use]
+    pub const fn others(&self) -> RequestWork {
+        self.others
+    }
+
+    /// When each prompt may have been computed, with its work. Empty if the steps say when.
+    pub(crate) fn prompts(&self) -> &[StepWork] {
+        &self.prompts
+    }
+}
+
+/// Charges a step to the requests that took part in it, and to others. `decoding` is a buffer.
+fn charge(step: &Step, (works, others): (&mut [RequestWork], &mut RequestWork), decoding: &mut Vec<Option<usize>>) {
+    decoding.clear();
+    decoding.extend(step.parts.iter().filter(|part| part.tokens > 0.0).map(|part| part.request));
+    decoding.sort_unstable();
+    let is_alone = decoding.first() == decoding.last();
+    for part in &step.parts {
+        let found = part.request.and_then(|request| works.get_mut(request)).unwrap_or(&mut *others);
+        found.work[Term::PromptToken as usize] += part.prompt_tokens;
+        found.work[Term::Prompt as usize] += part.prompts;
+        if part.tokens > 0.0 {
+            found.work[Term::Step as usize] += step.count / decoding.len() as f64;
+            found.work[Term::Sequence as usize] += part.tokens;
+            found.work[Term::Context as usize] += part.context;
+            // The choices of a request are in the same step, which counts once.
+            let first = decoding.partition_point(|&request| request < part.request);
+            let choices = decoding[first..].partition_point(|&request| request == part.request) as f64;
+            found.steps += step.count / choices;
+            if is_alone {
+                found.steps_alone += step.count / choices;
+            }
+        }
     }
 }
 

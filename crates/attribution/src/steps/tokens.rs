@@ -12,8 +12,9 @@ use crate::Stream;
 /// The length of a slice, unless the session is too long for that.
 const SLICE: Seconds = Seconds::new(0.05);
 
-/// The most slices of a session.
+/// The most slices of a session, and the most parts of requests in them.
 const MOST_SLICES: f64 = 200_000.0;
+const MOST_PARTS: f64 = 4e6;
 
 pub(super) fn steps(streams: &[Stream]) -> Option<Vec<Step>> {
     let worked = streams.iter().filter(|stream| stream.output_tokens.is_some() || !stream.arrivals.is_empty());
@@ -23,7 +24,8 @@ pub(super) fn steps(streams: &[Stream]) -> Option<Vec<Step>> {
     }
     let first = worked.clone().map(|stream| stream.sent).min()?;
     let last = worked.map(|stream| stream.end).max()?;
-    let length = Seconds::new(SLICE.get().max((last - first).get() / MOST_SLICES));
+    let in_flight: f64 = streams.iter().map(|stream| (stream.end - stream.sent).get().max(0.0)).sum();
+    let length = Seconds::new(SLICE.get().max((last - first).get() / MOST_SLICES).max(in_flight / MOST_PARTS));
     let count = place((last - first) / length) + 1;
     let mut steps: Vec<Step> = (1..=count)
         .map(|place| first + Seconds::new(place as f64 * length.get()))
@@ -108,7 +110,7 @@ mod tests {
             assert!((work.work[Term::Prompt as usize] - 1.0).abs() < 1e-9);
             assert!((work.work[Term::Sequence as usize] - decoded).abs() < 1e-9);
         }
-        let whole: f64 = steps.steps().iter().map(|step| step.work()[Term::Step as usize]).sum();
+        let whole: f64 = steps.steps().iter().map(|step| step.work[Term::Step as usize]).sum();
         assert!((whole - (100.0 + 25.0)).abs() < 1e-6, "the faster one sets the number of steps: {whole}");
     }
 

@@ -6,15 +6,17 @@
 //! averages over all requests.
 
 use ergometer_attribution::{
-    Calibration, EngineLog, Observations, RequestShare, RequestWork, Steps, Stretches, divide, equal_share_range, fit,
-    observe,
+    CLEARLY_BETTER, Calibration, EngineLog, Observations, PrefillTime, RequestShare, RequestWork, Steps, Stretches,
+    divide, equal_share_range, fit, observe,
 };
-use ergometer_runs::cost_model::{CostModels, Evidence};
+use ergometer_runs::cost_model::{Coefficients, CostModel, CostModels, Evidence, Term, Work, joules};
 use ergometer_runs::record::EnergyMethod;
+use ergometer_runs::summary::ShareDoubt;
 use ergometer_statistics::NonNegative;
 use ergometer_telemetry::Provenance;
 use ergometer_units::{Seconds, Window};
 
+use super::doubts::Doubts;
 use super::session::{LoadedSession, MeteredSession};
 use crate::attribution::MeteredScope;
 
@@ -24,23 +26,29 @@ const SHORTEST: Seconds = Seconds::new(0.2);
 /// And at least this many updates of the sensor.
 const UPDATES: f64 = 4.0;
 
+/// A session has at most about this many stretches: in a longer one, they are longer.
+const MOST_STRETCHES: f64 = 20_000.0;
+
 /// Tokens arrive up to this long after the device worked for them; the lag that fits best is used. The clocks of the
 /// sensor and of the client may differ by a few milliseconds, so it may be negative.
 const LAGS_MS: std::ops::RangeInclusive<i32> = -4..=20;
 const LAG_STEP: usize = 2;
 
 /// The lag of a calibration that later runs use again.
-const USUAL_LAG_MS: f64 = 4.0;
+const USUAL_LAG: Seconds = Seconds::new(0.004);
 
 /// A request with this much time before and after it is measured by itself, without a cost model.
 const ISOLATED: Seconds = Seconds::new(0.1);
+
+/// Doubts about a device with less than this share of the energy matter little.
+const MAIN: f64 = 0.2;
 
 /// What a session shows of the costs of the server.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
     /// The steps of its requests, if anything shows them.
     pub(super) steps: Option<Steps>,
-    /// The observations for each lag and metered scope: of the requests, and of the calibration.
+    /// The observations for each timing and metered scope: of the requests, and of the calibration.
     observations: Vec<Vec<Vec<Observations>>>,
     stretches: Vec<Stretches>,
     /// What calibration requests showed, which is part of the observations.
@@ -51,6 +59,9 @@ impl Observed {
     /// Observes a session. An engine log that does not fit is an error; its text is the second value.
     pub(super) fn new(session: &MeteredSession, log: Option<&EngineLog>) -> (Self, Option<String>) {
         let loaded = session.loaded;
+        if !session.has_net() {
+            return (Self::default(), None);
+        }
         let mut problem = None;
         let from_log = log.and_then(|log| match Steps::from_log(log, &loaded.streams) {
             Ok(steps) => Some(steps),
@@ -63,20 +74,22 @@ impl Observed {
             from_log.or_else(|| Steps::from_arrivals(&loaded.streams)).or_else(|| Steps::from_tokens(&loaded.streams));
         let calibration = Steps::from_arrivals(&loaded.calibration);
         let shortest = shortest(loaded, session);
-        let stretches: Vec<Stretches> =
-            steps.iter().chain(&calibration).map(|steps| Stretches::new(steps.steps(), shortest)).collect();
         let scopes: Vec<MeteredScope> = session.sharing.scopes().collect();
-        let at_lag = |lag: f64| {
+        let stretches = PrefillTime::ALL.map(|prefill| -> Vec<Stretches> {
+            steps.iter().chain(&calibration).map(|steps| Stretches::new(steps, shortest, prefill)).collect()
+        });
+        let at_timing = |Timing { prefill, lag }: Timing| {
             let mut observations = vec![Vec::new(); scopes.len()];
-            for stretches in &stretches {
-                let found = observe(&session.meter, &scopes, &session.idle, stretches, Seconds::new(lag / 1e3));
+            for stretches in &stretches[prefill as usize] {
+                let found = observe(&session.meter, &scopes, &session.idle, stretches, lag);
                 observations.iter_mut().zip(found).for_each(|(all, one)| all.push(one));
             }
             observations
         };
-        let observations: Vec<Vec<Vec<Observations>>> = lags().map(at_lag).collect();
+        let observations: Vec<Vec<Vec<Observations>>> = Timing::all().map(at_timing).collect();
+        let [stretches, _] = stretches;
         let calibration = calibration.and_then(|_| {
-            let usual = lags().position(|lag| lag >= USUAL_LAG_MS).unwrap_or(0);
+            let usual = Timing::all().position(|timing| timing.lag >= USUAL_LAG).unwrap_or(0);
             let observed = observations[usual].iter().filter_map(|all| all.last());
             Calibration::new(&loaded.calibration, scopes.into_iter().zip(observed))
         });
@@ -99,13 +112,24 @@ impl Observed {
     }
 }
 
-fn lags() -> impl Iterator<Item = f64> {
-    LAGS_MS.step_by(LAG_STEP).map(f64::from)
+/// When the device worked for what the client saw. The timing that fits best is used.
+#[derive(Debug, Clone, Copy)]
+struct Timing {
+    prefill: PrefillTime,
+    /// How long before its tokens arrived.
+    lag: Seconds,
+}
+
+impl Timing {
+    fn all() -> impl Iterator<Item = Self> {
+        let lags = || LAGS_MS.step_by(LAG_STEP).map(|ms| Seconds::new(f64::from(ms) / 1e3));
+        PrefillTime::ALL.into_iter().flat_map(move |prefill| lags().map(move |lag| Self { prefill, lag }))
+    }
 }
 
 /// The length of stretches: a few updates of the slowest measured device.
 fn shortest(loaded: &LoadedSession, session: &MeteredSession) -> Seconds {
-    let mut shortest = SHORTEST;
+    let mut shortest = SHORTEST.max(Seconds::new(session.seconds() / MOST_STRETCHES));
     for scope in session.sharing.scopes().filter(|scope| scope.summed) {
         let channels = loaded.timeline.channels().map(|(_, channel)| channel);
         let channels = channels.filter(|channel| (channel.device, channel.scope) == (scope.device, scope.scope));
@@ -130,23 +154,35 @@ pub(super) fn fit_models<'a>(
             scopes.push(scope);
         }
     }
-    let observed = |scope: MeteredScope, lag: usize| {
+    let observed = |scope: MeteredScope, timing: usize| {
         let mut all: Vec<&Observations> = Vec::new();
         for (session, observed) in sessions.clone() {
             let mut known = session.sharing.scopes();
             let place = known.position(|known| (known.device, known.scope) == (scope.device, scope.scope));
-            all.extend(place.into_iter().flat_map(|place| &observed.observations[lag][place]));
+            all.extend(place.into_iter().flat_map(|place| &observed.observations[timing][place]));
         }
         all
     };
-    let main = scopes.iter().find(|scope| scope.summed).or(scopes.first()).copied()?;
-    let fits = (0..lags().count()).filter_map(|lag| Some((NonNegative::explained(observed(main, lag))?, lag)));
-    let (_, lag) = fits.max_by(|one, other| one.0.total_cmp(&other.0))?;
-    let models = scopes.into_iter().filter_map(|scope| fit(scope, &observed(scope, lag), evidence, load_range));
+    // The device that used the most energy shows the lag best.
+    let used = |scope: MeteredScope| -> f64 {
+        observed(scope, 0).iter().flat_map(|series| series.observations()).map(|(_, joules)| joules).sum()
+    };
+    let order = |one: &MeteredScope, other: &MeteredScope| {
+        one.summed.cmp(&other.summed).then(used(*one).total_cmp(&used(*other)))
+    };
+    let main = scopes.iter().copied().max_by(order)?;
+    let unexplained = |(place, timing)| Some((1.0 - NonNegative::explained(observed(main, place))?, place, timing));
+    let fits = Timing::all().enumerate().filter_map(unexplained);
+    let better = |best: (f64, usize, Timing), next: (f64, usize, Timing)| {
+        let limit = if next.2.prefill == best.2.prefill { best.0 } else { CLEARLY_BETTER * best.0 };
+        if next.0 < limit { next } else { best }
+    };
+    let (_, place, timing) = fits.reduce(better)?;
+    let models = scopes.into_iter().filter_map(|scope| fit(scope, &observed(scope, place), evidence, load_range));
     let models: Vec<_> = models.collect();
     let calibrations = sessions.filter_map(|(_, observed)| observed.calibration.as_ref());
     let calibration_s = calibrations.map(|calibration| calibration.seconds).fold(0.0, |sum, seconds| sum + seconds);
-    let lag_ms = lags().nth(lag).unwrap_or(0.0);
+    let lag_ms = timing.lag.get() * 1e3;
     (!models.is_empty()).then_some(CostModels { evidence, runs: Vec::new(), calibration_s, lag_ms, models })
 }
 
@@ -163,33 +199,70 @@ pub(super) struct Attributed {
 /// The attributed energy of each request that shared the server, by metered scope.
 #[derive(Debug, Default)]
 pub(super) struct SessionAttribution {
-    scopes: Vec<Vec<Option<Attributed>>>,
+    scopes: Vec<ScopeAttribution>,
+}
+
+#[derive(Debug, Default)]
+struct ScopeAttribution {
+    requests: Vec<Option<Attributed>>,
+    /// The net energy for other clients of the server.
+    others: f64,
+    /// The net energy of the requests, if it is part of the sum over measured devices.
+    summed: f64,
+    doubts: Vec<ShareDoubt>,
 }
 
 impl SessionAttribution {
     pub(super) fn new(session: &MeteredSession, observed: &Observed, models: Option<&CostModels>) -> Self {
+        let doubts = Doubts::new(session, observed.steps.as_ref());
         let scopes = session.sharing.scopes().enumerate();
-        Self { scopes: scopes.map(|(place, scope)| attribute(session, observed, models, (place, scope))).collect() }
+        Self { scopes: scopes.map(|place| attribute(session, observed, (models, &doubts), place)).collect() }
     }
 
     /// The energy of a request; `None` if it was alone, or if its net energy is unknown.
     pub(super) fn get(&self, scope: usize, request: usize) -> Option<Attributed> {
-        *self.scopes.get(scope)?.get(request)?
+        *self.scopes.get(scope)?.requests.get(request)?
     }
+
+    /// The net energy of a metered scope for other clients of the server, which only an engine log shows.
+    pub(super) fn others(&self, scope: usize) -> f64 {
+        self.scopes.get(scope).map_or(0.0, |scope| scope.others)
+    }
+
+    /// Why the intervals of shares were widened, on the devices that used most of the energy.
+    pub(super) fn doubts(&self) -> impl Iterator<Item = &ShareDoubt> {
+        let whole: f64 = self.scopes.iter().map(|scope| scope.summed).sum();
+        let main = self.scopes.iter().filter(move |scope| scope.summed > MAIN * whole);
+        main.flat_map(|scope| &scope.doubts)
+    }
+}
+
+/// The costs by which the energy of a metered scope is divided: of the scope itself, or of the device that the server uses
+/// most if the scope has none. A device that is idle has no fit, but its little energy belongs to the requests as well.
+fn costs<'a>(models: &'a CostModels, scope: MeteredScope, works: &[RequestWork]) -> Option<(&'a CostModel, bool)> {
+    if let Some(own) = models.find(scope.device, scope.scope) {
+        return Some((own, true));
+    }
+    let cost =
+        |model: &&CostModel| -> f64 { works.iter().map(|work| joules(&work.work, &model.shares.least_squares)).sum() };
+    let summed = models.models.iter().filter(|model| model.summed && scope.summed);
+    summed.max_by(|one, other| cost(one).total_cmp(&cost(other))).map(|model| (model, false))
 }
 
 fn attribute(
     session: &MeteredSession,
     observed: &Observed,
-    models: Option<&CostModels>,
+    (models, doubts): (Option<&CostModels>, &Doubts),
     (place, scope): (usize, MeteredScope),
-) -> Vec<Option<Attributed>> {
+) -> ScopeAttribution {
     let requests = &session.loaded.events.requests;
-    let model = models.and_then(|models| Some((models, models.find(scope.device, scope.scope)?)));
+    let works = observed.steps.as_ref().map_or(&[][..], Steps::requests);
+    let model = models.and_then(|models| Some((models, costs(models, scope, works)?)));
     let shows_steps = observed.steps.as_ref().is_some_and(|steps| steps.evidence() < Evidence::Tokens);
     let isolated = isolated(session);
-    // The equal share of each request that is not measured by itself: idle energy and net energy.
-    let equal: Vec<Option<(f64, f64)>> = requests
+    // The equal share of each request that is not measured by itself: idle energy, net energy, and the share of its time
+    // with readings.
+    let equal: Vec<Option<EqualShare>> = requests
         .iter()
         .zip(isolated)
         .map(|(located, is_isolated)| {
@@ -201,33 +274,76 @@ fn attribute(
             let joules = share.joules.filter(|_| (!is_alone || is_blurred) && !share.is_in_gap())?;
             let (power, _) = session.idle[place].at(middle(window))?;
             let idle = (power * share.covered).get();
-            Some((idle, joules.get() - idle))
+            let covered = if shared > Seconds::ZERO { (share.covered / shared).clamp(0.0, 1.0) } else { 1.0 };
+            Some(EqualShare { idle, net: joules.get() - idle, covered })
         })
         .collect();
-    let pool: f64 = equal.iter().flatten().map(|(_, net)| net).sum();
-    let divided = model.zip(observed.steps.as_ref()).filter(|_| pool > 0.0).and_then(|((models, model), steps)| {
+    let nets: Vec<Option<f64>> = equal.iter().map(|equal| equal.map(|equal| equal.net)).collect();
+    let pool: f64 = nets.iter().flatten().sum();
+    let range = || equal_shares(session, place, &nets);
+    let divided = model.zip(observed.steps.as_ref()).and_then(|((models, (model, is_own)), steps)| {
+        if is_own && pool <= 0.0 {
+            return None;
+        }
         let evidence = steps.evidence().max(models.evidence);
+        // The meter has no energy for work in a gap of its readings.
         let works: Vec<RequestWork> = steps
             .requests()
             .iter()
             .zip(&equal)
-            .map(|(work, equal)| if equal.is_some() { *work } else { RequestWork::default() })
+            .map(|(work, equal)| equal.map_or_else(RequestWork::default, |equal| work.scaled(equal.covered)))
             .collect();
-        let mut shares = divide(pool, margin(session, place), &works, &model.shares, evidence)?;
-        if evidence == Evidence::Tokens {
-            // Token counts do not show when the server worked for whom, so other divisions are possible as well.
-            for (share, other) in shares.iter_mut().zip(equal_shares(session, place, &equal)) {
+        let others = steps.others();
+        let mut shares = divide(pool, margin(session, place), (&works, &others), &model.shares)?;
+        let whole: f64 = shares.iter().map(|share| share.share).sum();
+        let doubts = doubts.of_fit(is_own.then_some(&model.shares), evidence);
+        if evidence == Evidence::Tokens || !doubts.reasons.is_empty() {
+            // The costs may not be those of the server, so other divisions are possible as well.
+            for (share, other) in shares.iter_mut().zip(range()) {
                 (share.low, share.high) = (share.low.min(other.low), share.high.max(other.high));
+                share.low -= (1.0 - doubts.ours) * share.low.max(0.0);
             }
         }
-        Some((shares, EnergyMethod::CostModel(evidence)))
+        widen_unseen(&mut shares, session, (&works, &equal), &model.shares);
+        let others = if others == RequestWork::default() { 0.0 } else { pool - whole };
+        Some((shares, EnergyMethod::CostModel(evidence), others, doubts.reasons))
     });
-    let (shares, method) = divided.unwrap_or_else(|| (equal_shares(session, place, &equal), EnergyMethod::EqualShare));
-    let attributed = equal.into_iter().zip(shares).map(|(equal, net)| {
-        let (idle, _) = equal?;
-        Some(Attributed { idle, net, method })
-    });
-    attributed.collect()
+    let (shares, method, others, doubts) =
+        divided.unwrap_or_else(|| (range(), EnergyMethod::EqualShare, 0.0, Vec::new()));
+    let attributed =
+        equal.into_iter().zip(shares).map(|(equal, net)| Some(Attributed { idle: equal?.idle, net, method }));
+    let summed = if scope.summed { pool } else { 0.0 };
+    ScopeAttribution { requests: attributed.collect(), others, summed, doubts }
+}
+
+/// The equal share of a request.
+#[derive(Debug, Clone, Copy)]
+struct EqualShare {
+    idle: f64,
+    net: f64,
+    /// The part of its time that has readings.
+    covered: f64,
+}
+
+/// A request that failed before its first token may have cost nothing, or its whole prompt: the client cannot see it.
+fn widen_unseen(
+    shares: &mut [RequestShare],
+    session: &MeteredSession,
+    (works, equal): (&[RequestWork], &[Option<EqualShare>]),
+    costs: &Coefficients,
+) {
+    for (place, share) in shares.iter_mut().enumerate() {
+        let stream = &session.loaded.streams[place];
+        if equal[place].is_none() || works[place] != RequestWork::default() || stream.end <= stream.sent {
+            continue;
+        }
+        let mut prompt = Work::default();
+        prompt[Term::Prompt as usize] = 1.0;
+        prompt[Term::PromptToken as usize] = stream.prompt_tokens.unwrap_or(0.0);
+        let cost = costs.estimate(|draw| joules(&prompt, draw));
+        let most = if stream.prompt_tokens.is_some() { cost.high } else { equal[place].map(|equal| equal.net) };
+        share.high = share.high.max(most.unwrap_or(0.0));
+    }
 }
 
 /// Whether each request has time before and after it in which no other was in flight.
@@ -250,11 +366,11 @@ fn isolated(session: &MeteredSession) -> Vec<bool> {
     isolated
 }
 
-/// Equal shares, with the range of other splits.
-fn equal_shares(session: &MeteredSession, place: usize, equal: &[Option<(f64, f64)>]) -> Vec<RequestShare> {
-    let nets: Vec<f64> = equal.iter().map(|equal| equal.map_or(0.0, |(_, net)| net)).collect();
+/// Equal shares, with the range of other splits. Requests that are not divided have `None`.
+fn equal_shares(session: &MeteredSession, place: usize, nets: &[Option<f64>]) -> Vec<RequestShare> {
     let scope = session.sharing.scopes().nth(place);
-    let alone = session.loaded.events.requests.iter().map(|located| {
+    let alone = |request: usize| {
+        let located = &session.loaded.events.requests[request];
         let window = Window::between(located.sent, located.end);
         let devices = session.meter.energy(window).devices;
         let found = devices
@@ -263,15 +379,17 @@ fn equal_shares(session: &MeteredSession, place: usize, equal: &[Option<(f64, f6
         let joules = found.and_then(|found| found.estimate.ok()).map_or(0.0, |estimate| estimate.joules.get());
         let idle = session.idle[place].at(middle(window)).map_or(0.0, |(power, _)| (power * window.length()).get());
         joules - idle
-    });
-    let alone: Vec<f64> = alone.collect();
+    };
     let margin = margin(session, place);
-    let ranges = equal_share_range(&session.loaded.streams, &nets, &alone);
-    let shares = nets.iter().zip(ranges).map(|(&share, (low, high))| RequestShare {
-        share,
-        low: share - (share - low).hypot(margin * share),
-        high: share + (high - share).hypot(margin * share),
-        ..RequestShare::default()
+    let ranges = equal_share_range(&session.loaded.streams, nets, &alone);
+    let shares = nets.iter().zip(ranges).map(|(net, (low, high))| {
+        let share = net.unwrap_or(0.0);
+        RequestShare {
+            share,
+            low: share - (share - low).hypot(margin * share),
+            high: share + (high - share).hypot(margin * share),
+            ..RequestShare::default()
+        }
     });
     shares.collect()
 }
@@ -282,7 +400,7 @@ fn margin(session: &MeteredSession, place: usize) -> f64 {
     let half = gross.interval().map_or(0.0, |interval| interval.width() / 2.0);
     let Some((power, doubt)) = session.idle[place].at(session.middle()) else { return 0.0 };
     let net = gross.value - power.get() * session.seconds();
-    if net > 0.0 { half.hypot(doubt.get() * session.seconds()) / net } else { 1.0 }
+    if net == 0.0 { 1.0 } else { half.hypot(doubt.get() * session.seconds()) / net.abs() }
 }
 
 fn middle(window: Window) -> ergometer_units::Timestamp {

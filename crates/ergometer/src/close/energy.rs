@@ -67,9 +67,14 @@ pub(super) fn query_energy(session: &MeteredSession, request: MeteredRequest) ->
     };
     let measured = if missing.measured { None } else { sum(&|place| place.summed) };
     let modelled = if missing.modelled { None } else { sum(&|place| place.provenance == Provenance::Modelled) };
-    let has_measured = measured.is_some();
+    // Where a device is measured, a modelled one never stands in for it: sums would mix both.
+    let has_measured = session.sharing.scopes().any(|place| place.summed);
     let counts = |place: &MeteredScope| {
-        if has_measured { place.summed } else { modelled.is_some() && place.provenance == Provenance::Modelled }
+        if has_measured {
+            measured.is_some() && place.summed
+        } else {
+            modelled.is_some() && place.provenance == Provenance::Modelled
+        }
     };
     let parts: Option<Vec<RequestAttribution>> =
         devices.iter().filter(|(place, ..)| counts(place)).map(|(.., attribution)| *attribution).collect();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use ergometer_attribution::EngineLogError;
-use ergometer_diagnostics::{Diagnostic, Hint, command, hint};
+use ergometer_diagnostics::{Diagnostic, Hint, command, flag, hint};
 use ergometer_telemetry::recording::RecordingError;
 
 use crate::journal::JournalError;
@@ -50,6 +50,20 @@ pub enum CloseError {
         /// Why.
         why: String,
     },
+    /// A run is given twice.
+    #[error("{} is given twice", path.display())]
+    Twice {
+        /// The run folder.
+        path: PathBuf,
+    },
+    /// The energy of the server was not measured.
+    #[error("the energy of {} is unknown: its server is on {host}, where no sensor can be read", path.display())]
+    Elsewhere {
+        /// The run folder.
+        path: PathBuf,
+        /// The name of that machine.
+        host: String,
+    },
     /// No request ended.
     #[error("no request of {} ended, so there is nothing to write", path.display())]
     NoRecords {
@@ -69,7 +83,11 @@ impl Diagnostic for CloseError {
             }
             Self::Grader(error) => error.hint(),
             Self::Readings { cause, .. } => cause.hint(),
-            Self::Apart { .. } => Some(hint!("pass different runs with the same model, server and devices")),
+            Self::Apart { .. } => Some(hint!("pass runs with the same model, server, client, hardware and devices")),
+            Self::Twice { .. } => Some(hint!("pass each run once; a sweep contains its runs")),
+            Self::Elsewhere { .. } => {
+                Some(hint!("if the server is on this machine, repeat the run with ", flag("server-is-local")))
+            }
             Self::EngineLog { .. } => Some(hint!(
                 "pass the steps that the server logged during the run: JSON Lines with prefill and decode steps, or the log \
                  of vLLM with --enable-logging-iteration-details"

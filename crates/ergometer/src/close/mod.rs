@@ -5,6 +5,7 @@
 
 mod attribution;
 mod channels;
+mod doubts;
 mod energy;
 mod error;
 mod intelligence;
@@ -25,8 +26,8 @@ use std::path::{Path, PathBuf};
 
 pub use ergometer_runs::summary::Warning;
 pub use error::CloseError;
-pub(crate) use together::difference;
 pub use together::{attribute, import_engine_log};
+pub(crate) use together::{difference, has_record, same_folder};
 
 use crate::attribution::Span;
 use crate::journal::{Exchanges, JournalFolder, LostRequest, Manifest, SessionEvents, order};
@@ -68,7 +69,7 @@ pub fn close(folder: &Path) -> Result<ClosedRun, CloseError> {
     let mut loaded = journal
         .sessions()?
         .into_iter()
-        .map(|number| LoadedSession::read(&journal, number, &mut shape))
+        .map(|number| LoadedSession::read((&journal, number), (&manifest, &results), &mut shape))
         .collect::<Result<Vec<_>, _>>()?;
     let order = order(&loaded.iter().map(|loaded| &loaded.events).collect::<Vec<&SessionEvents>>());
     if order.iter().all(|entry| !entry.is_record) {

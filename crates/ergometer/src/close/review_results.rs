@@ -63,6 +63,17 @@ impl ReviewResults {
         }
     }
 
+    /// The token counts that [`count`](Self::count) would use.
+    pub(super) fn usage(&self, exchange: &Exchange, manifest: &Manifest) -> Option<Usage> {
+        let known = exchange.transcript.usage;
+        if known.is_some() || exchange.outcome != Outcome::Completed {
+            return known;
+        }
+        let mut counted = exchange.clone();
+        self.count(&mut counted, manifest);
+        counted.transcript.usage
+    }
+
     /// The judgement of an answer.
     pub(super) fn judgement(&mut self, exchange: &Exchange) -> Result<Option<Judgement>, CloseError> {
         match &mut self.judgements {

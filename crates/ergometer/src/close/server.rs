@@ -22,7 +22,7 @@ pub(super) fn server(sessions: &[MeteredSession]) -> Option<ServerSummary> {
     };
     let difference = |signal| {
         let with_requests = sessions.iter().filter(|session| session.window.is_some());
-        let each: Option<Vec<f64>> = with_requests.map(|session| difference(session, signal)).collect();
+        let each: Option<Vec<f64>> = with_requests.map(|session| increase(session, signal)).collect();
         each.filter(|each| !each.is_empty()).map(|each| whole(each.iter().sum()))
     };
     Some(ServerSummary {
@@ -54,7 +54,7 @@ fn during(session: &MeteredSession, signal: Signal) -> Vec<f64> {
 }
 
 /// The increase of a counter over a session.
-fn difference(session: &MeteredSession, signal: Signal) -> Option<f64> {
+pub(super) fn increase(session: &MeteredSession, signal: Signal) -> Option<f64> {
     let (column, window) = (column(session, signal)?, session.window?);
     let readings = column.readings();
     let (start, end) = (window.start().nanos_since_epoch(), window.end().nanos_since_epoch());

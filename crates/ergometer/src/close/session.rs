@@ -4,11 +4,12 @@ use std::io::ErrorKind;
 
 use ergometer_statistics::Estimate;
 use ergometer_telemetry::recording::{self, Leniency, RecordingError};
-use ergometer_telemetry::{EnergyMeter, Timeline};
+use ergometer_telemetry::{EnergyMeter, Provenance, Timeline};
 use ergometer_units::{Joules, Seconds, Timestamp, Window};
 
 use super::attribution::{Observed, SessionAttribution};
 use super::load::Attempts;
+use super::review_results::ReviewResults;
 use super::streams::Streams;
 use super::{CloseError, is_ours};
 use crate::attribution::{IdlePower, Sharing, Span, Stream};
@@ -29,21 +30,19 @@ pub(super) struct LoadedSession {
     pub(super) streams: Vec<Stream>,
     /// The same of the calibration requests.
     pub(super) calibration: Vec<Stream>,
+    /// Whether the server reports cached prompt tokens.
+    pub(super) reports_cached: bool,
     /// Why its readings could not be used.
     pub(super) unreadable: Option<String>,
 }
 
 impl LoadedSession {
-    pub(super) fn read(journal: &JournalFolder, number: u32, shape: &mut MetadataShape) -> Result<Self, CloseError> {
-        let path = journal.events_path(number);
-        let mut attempts = Attempts::default();
-        let (mut streams, mut calibration) = (Streams::default(), Streams::default());
-        let events = SessionEvents::read_with(&path, |exchange| {
-            shape.observe(&exchange.query.metadata);
-            attempts.add(exchange);
-            streams.add(exchange);
-        })?;
-        events.calibration.iter().for_each(|exchange| calibration.add(exchange));
+    /// Reads a session. `results` has token counts that are not in its events.
+    pub(super) fn read(
+        (journal, number): (&JournalFolder, u32),
+        (manifest, results): (&Manifest, &ReviewResults),
+        shape: &mut MetadataShape,
+    ) -> Result<Self, CloseError> {
         let path = journal.readings_path(number);
         let mut unreadable = None;
         let timeline = match recording::read_file_with(&path, Leniency::KeepWhole) {
@@ -58,11 +57,24 @@ impl LoadedSession {
                 Timeline::default()
             }
         };
+        // Arrival times need much memory, and without energy nothing is divided.
+        let is_metered =
+            is_ours(manifest) && timeline.channels().any(|(_, channel)| channel.provenance != Provenance::Gauge);
+        let path = journal.events_path(number);
+        let mut attempts = Attempts::default();
+        let (mut streams, mut calibration) = (Streams::new(is_metered), Streams::new(is_metered));
+        let events = SessionEvents::read_with(&path, |exchange| {
+            shape.observe(&exchange.query.metadata);
+            attempts.add(exchange);
+            streams.add(exchange, results.usage(exchange, manifest));
+        })?;
+        events.calibration.iter().for_each(|exchange| calibration.add(exchange, exchange.transcript.usage));
+        let reports_cached = streams.reports_cached;
         // Calibration requests may all have been cancelled before their token counts arrived.
         let rate = streams.tokens_per_character();
         let calibration_rate = calibration.tokens_per_character().or(rate);
         let (streams, calibration) = (streams.finish(rate), calibration.finish(calibration_rate));
-        Ok(Self { number, events, attempts, timeline, streams, calibration, unreadable })
+        Ok(Self { number, events, attempts, timeline, streams, calibration, reports_cached, unreadable })
     }
 
     /// The spans of all requests, including those lost when the run was killed.
@@ -101,6 +113,7 @@ impl LoadedSession {
                 _ => joules.other += known,
             }
         }
+        joules.other += attribution.others(place);
         joules
     }
 }
@@ -110,7 +123,7 @@ impl LoadedSession {
 pub(super) struct UnrecordedEnergy {
     /// Energy of retried attempts.
     pub(super) retried: f64,
-    /// Energy of requests that were cancelled or lost, or that reach beyond the data.
+    /// Energy of requests that were cancelled or lost, or that reach beyond the data, and of other clients of the server.
     pub(super) other: f64,
 }
 
@@ -180,6 +193,11 @@ impl<'a> MeteredSession<'a> {
             }
             _ => Estimate { value: known, low: None, high: None },
         })
+    }
+
+    /// Whether requests have net energy: the idle power of a device is known.
+    pub(super) fn has_net(&self) -> bool {
+        self.idle.iter().any(|idle| idle.powers().next().is_some())
     }
 
     /// The duration of the session, in seconds.

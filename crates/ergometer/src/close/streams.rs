@@ -1,21 +1,30 @@
 //! Collects what the client saw of each request, for attribution.
 
 use ergometer_attribution::{Arrival, Stream};
+use ergometer_clients::Usage;
 use ergometer_runs::Exchange;
 
 /// What the client saw of the requests of a session, in the order of their ends.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
+    /// Whether the times of tokens are kept.
+    with_arrivals: bool,
+    /// Whether the server reports cached tokens.
+    pub(super) reports_cached: bool,
     streams: Vec<Stream>,
     /// The characters of each prompt.
     characters: Vec<usize>,
 }
 
 impl Streams {
-    pub(super) fn add(&mut self, exchange: &Exchange) {
+    pub(super) fn new(with_arrivals: bool) -> Self {
+        Self { with_arrivals, ..Self::default() }
+    }
+
+    pub(super) fn add(&mut self, exchange: &Exchange, usage: Option<Usage>) {
         let transcript = &exchange.transcript;
-        let usage = transcript.usage;
-        let arrivals = transcript.chunks.iter().filter(|_| !transcript.is_whole);
+        self.reports_cached |= usage.is_some_and(|usage| usage.cached.is_some());
+        let arrivals = transcript.chunks.iter().filter(|_| self.with_arrivals && !transcript.is_whole);
         self.streams.push(Stream {
             id: transcript.request_id.clone(),
             sent: exchange.sent,
@@ -40,10 +49,11 @@ impl Streams {
     /// The streams. A failed request has no token count; its prompt counts as many tokens per character as the others'.
     pub(super) fn finish(mut self, tokens_per_character: Option<f64>) -> Vec<Stream> {
         for (stream, &length) in self.streams.iter_mut().zip(&self.characters) {
-            let is_uncounted = stream.prompt_tokens.is_none() && !stream.arrivals.is_empty();
-            if let Some(rate) = tokens_per_character.filter(|_| is_uncounted) {
+            if let Some(rate) = tokens_per_character.filter(|_| stream.prompt_tokens.is_none()) {
                 stream.prompt_tokens = Some(rate * length as f64);
-                stream.output_tokens = Some(stream.arrivals.len() as f64);
+                if !stream.arrivals.is_empty() {
+                    stream.output_tokens = Some(stream.arrivals.len() as f64);
+                }
             }
         }
         self.streams

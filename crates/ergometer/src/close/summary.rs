@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ergometer_diagnostics::{CommandLine, Diagnostic};
 use ergometer_runs::Summary;
 use ergometer_runs::summary::{
-    Accuracy, EnergySummary, IntelligenceSummary, JudgeSummary, LatencySummary, Outcomes, SUMMARY_VERSION,
+    Accuracy, EnergySummary, IntelligenceSummary, JudgeSummary, LatencySummary, Outcomes, SUMMARY_VERSION, ShareDoubt,
     SubjectAccuracy, TokenSummary,
 };
 use ergometer_statistics::{Estimate, proportion_interval};
@@ -61,6 +61,13 @@ pub(super) fn summarise(
     let lost = sessions.iter().map(|session| session.loaded.events.lost.len() as u64).sum();
     let mut warnings = warnings(&end, manifest, sessions, tally, &energy);
     warnings.extend(results.log_problem.map(|cause| Warning::EngineLog { cause }));
+    let mut doubts: Vec<&ShareDoubt> = Vec::new();
+    for doubt in sessions.iter().flat_map(|session| session.attribution.doubts()) {
+        if !doubts.iter().any(|known| std::mem::discriminant(*known) == std::mem::discriminant(doubt)) {
+            doubts.push(doubt);
+        }
+    }
+    warnings.extend(doubts.into_iter().map(|doubt| Warning::WideShares { doubt: doubt.clone() }));
     warnings.extend(server.as_ref().and_then(|server| disagreement(server, tally, lost)));
     let output_per_second =
         per_second(tally.output_tokens).filter(|_| tally.counted > 0 && tally.counted_completed == tally.completed);

@@ -85,9 +85,12 @@ pub(super) struct Tally {
 #[derive(Debug, Clone, Default)]
 pub(super) struct AttributionTally {
     pub(super) summary: AttributionSummary,
-    /// The computed input tokens and the output tokens of the queries with known phases.
+    /// The computed input tokens and the output tokens of the queries with known phases, and the joules of the same
+    /// queries.
     pub(super) input_tokens: u64,
     pub(super) output_tokens: u64,
+    prefill_with_tokens: f64,
+    decode_with_tokens: f64,
 }
 
 impl AttributionTally {
@@ -106,7 +109,9 @@ impl AttributionTally {
         sum(&mut summary.decode_j, found.decode_j);
         sum(&mut summary.marginal, found.marginal);
         sum(&mut summary.alone, found.alone);
-        if let Some(usage) = usage.filter(|_| found.prefill_j.is_some()) {
+        if let Some((usage, (prefill, decode))) = usage.zip(found.prefill_j.zip(found.decode_j)) {
+            self.prefill_with_tokens += prefill;
+            self.decode_with_tokens += decode;
             self.input_tokens += usage.input.saturating_sub(usage.cached.unwrap_or(0));
             self.output_tokens += usage.output;
         }
@@ -114,8 +119,8 @@ impl AttributionTally {
 
     /// Prefill joules per computed input token, and decode joules per output token.
     pub(super) fn per_token(&self) -> (Option<f64>, Option<f64>) {
-        let per = |joules: Option<f64>, tokens: u64| joules.filter(|_| tokens > 0).map(|joules| joules / tokens as f64);
-        (per(self.summary.prefill_j, self.input_tokens), per(self.summary.decode_j, self.output_tokens))
+        let per = |joules: f64, tokens: u64| (tokens > 0).then(|| joules / tokens as f64);
+        (per(self.prefill_with_tokens, self.input_tokens), per(self.decode_with_tokens, self.output_tokens))
     }
 
     /// The summary; `None` without any net energy.

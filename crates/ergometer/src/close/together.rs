@@ -7,45 +7,63 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use ergometer_attribution::{Calibration, EngineLog};
+use ergometer_attribution::{Calibration, EngineLog, Steps};
+use ergometer_clients::Locality;
+use ergometer_datasets::grade::Grader;
+use ergometer_runs::cost_model::{CostModels, Evidence};
 use ergometer_runs::store::{MetadataShape, write_file};
-use ergometer_units::Timestamp;
 
 use super::attribution::{Observed, fit_models};
+use super::review_results::ReviewResults;
 use super::session::{LoadedSession, MeteredSession};
-use super::{CloseError, ClosedRun, close, is_ours};
-use crate::journal::{JournalFolder, Lock, Manifest};
+use super::{CloseError, ClosedRun, close};
+use crate::journal::{JournalFolder, Lock, Manifest, SessionEvents, order};
 
-/// A run that takes part in a fit.
+/// A run that takes part in a fit. Reading it changes nothing.
 struct Member {
     folder: PathBuf,
     journal: JournalFolder,
     manifest: Manifest,
     sessions: Vec<LoadedSession>,
+    /// The steps of a new engine log that belong to the run. They are not in its journal yet.
+    steps: Option<Vec<u8>>,
 }
 
 impl Member {
-    fn read(folder: &Path) -> Result<Self, CloseError> {
+    /// Reads a run, and checks that its files can be derived and that it has energy to attribute.
+    fn read(folder: &Path, engine_log: Option<&Path>) -> Result<Self, CloseError> {
         let journal = JournalFolder::of_run(folder);
         let manifest = journal.manifest()?;
+        if let Locality::Elsewhere { host } = &manifest.place {
+            return Err(CloseError::Elsewhere { path: folder.to_path_buf(), host: host.clone() });
+        }
+        if manifest.config.judge.is_none() {
+            manifest.grader.parse::<Grader>()?;
+        }
         let mut shape = MetadataShape::default();
         let sessions = journal.sessions()?.into_iter();
-        let sessions = sessions.map(|number| LoadedSession::read(&journal, number, &mut shape));
+        let results = ReviewResults::new(&journal, &manifest)?;
+        let reading = (&manifest, &results);
+        let sessions = sessions.map(|number| LoadedSession::read((&journal, number), reading, &mut shape));
         let sessions = sessions.collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { folder: folder.to_path_buf(), journal, manifest, sessions })
+        if !is_any_record(sessions.iter().map(|session| &session.events)) {
+            return Err(CloseError::NoRecords { path: folder.to_path_buf() });
+        }
+        let steps = engine_log.map(|path| excerpt(path, folder, &sessions)).transpose()?;
+        Ok(Self { folder: folder.to_path_buf(), journal, manifest, sessions, steps })
     }
 
-    /// Copies the steps of an engine log that belong to the run into its journal.
-    fn import(&self, path: &Path) -> Result<(), CloseError> {
-        let requests = || self.sessions.iter().flat_map(|session| &session.events.requests);
-        let first = requests().map(|located| located.sent).min();
-        let last = requests().map(|located| located.end).max();
-        let unusable = |cause| CloseError::EngineLog { path: path.to_path_buf(), cause };
-        let file = File::open(path).map_err(|error| unusable(error.into()))?;
-        let (first, last): (Timestamp, Timestamp) =
-            first.zip(last).ok_or_else(|| CloseError::NoRecords { path: self.folder.clone() })?;
-        let steps = EngineLog::excerpt(BufReader::new(file), first, last).map_err(unusable)?;
-        Ok(write_file(&self.journal.engine_log_path(), &steps)?)
+    /// The new engine log, or the one in the journal.
+    fn engine_log(&self) -> Result<Option<EngineLog>, CloseError> {
+        let Some(steps) = &self.steps else { return Ok(self.journal.engine_log()?) };
+        let path = self.journal.engine_log_path();
+        Ok(Some(EngineLog::read(&steps[..]).map_err(|cause| CloseError::EngineLog { path, cause })?))
+    }
+
+    /// Writes the steps of a new engine log into the journal.
+    fn write_steps(&self) -> Result<(), CloseError> {
+        let Some(steps) = &self.steps else { return Ok(()) };
+        Ok(write_file(&self.journal.engine_log_path(), steps)?)
     }
 
     fn name(&self) -> String {
@@ -55,9 +73,44 @@ impl Member {
     }
 }
 
-/// Copies the steps of an engine log that belong to a run into its journal, for [`close`]. The run must be locked.
+/// The lines of an engine log that belong to a run.
+fn excerpt(path: &Path, run: &Path, sessions: &[LoadedSession]) -> Result<Vec<u8>, CloseError> {
+    let requests = || sessions.iter().flat_map(|session| &session.events.requests);
+    let first = requests().map(|located| located.sent).min();
+    let last = requests().map(|located| located.end).max();
+    let (first, last) = first.zip(last).ok_or_else(|| CloseError::NoRecords { path: run.to_path_buf() })?;
+    let unusable = |cause| CloseError::EngineLog { path: path.to_path_buf(), cause };
+    let file = File::open(path).map_err(|error| unusable(error.into()))?;
+    EngineLog::excerpt(BufReader::new(file), first, last).map_err(unusable)
+}
+
+/// Whether any request of these sessions is a record.
+fn is_any_record<'a>(sessions: impl Iterator<Item = &'a SessionEvents>) -> bool {
+    order(&sessions.collect::<Vec<_>>()).iter().any(|entry| entry.is_record)
+}
+
+/// Whether a run has a record, so that it can be closed.
+pub(crate) fn has_record(journal: &JournalFolder) -> bool {
+    let sessions = journal.sessions().unwrap_or_default().into_iter();
+    let events: Vec<SessionEvents> = sessions.filter_map(|number| journal.events(number).ok()).collect();
+    is_any_record(events.iter())
+}
+
+/// Copies the steps of an engine log that belong to a run into its journal, for [`close`]. A cost model that was fitted to
+/// several runs without such steps is dropped if the steps match the run: [`close`] then fits one to them. The run must be
+/// locked.
 pub fn import_engine_log(folder: &Path, log: &Path) -> Result<(), CloseError> {
-    Member::read(folder)?.import(log)
+    let member = Member::read(folder, Some(log))?;
+    let path = member.journal.cost_model_path();
+    let together = CostModels::read_file(&path)?;
+    let log = member.engine_log()?;
+    let is_match =
+        |session: &LoadedSession| log.as_ref().is_some_and(|log| Steps::from_log(log, &session.streams).is_ok());
+    member.write_steps()?;
+    if together.is_some_and(|models| models.evidence > Evidence::StepLog) && member.sessions.iter().any(is_match) {
+        CostModels::remove_file(&path)?;
+    }
+    Ok(())
 }
 
 /// Why two runs cannot be fitted together; `None` if they can.
@@ -78,35 +131,30 @@ pub(crate) fn difference(one: &Manifest, other: &Manifest) -> Option<String> {
 }
 
 /// Fits one cost model to several runs, and derives all their files again. With one run, it is fitted to itself. Results
-/// are in the order of the folders.
+/// are in the order of the folders. If one of the runs is refused, none is changed.
 pub fn attribute(folders: &[PathBuf], engine_log: Option<&Path>) -> Result<Vec<ClosedRun>, CloseError> {
     let (mut members, mut locks): (Vec<Member>, Vec<Lock>) = (Vec::new(), Vec::new());
     for folder in folders {
-        let is_repeated = members.iter().any(|member| same_folder(&member.folder, folder));
-        if is_repeated {
-            return Err(CloseError::Apart { path: folder.clone(), why: String::from("it is given twice") });
+        if members.iter().any(|member| same_folder(&member.folder, folder)) {
+            return Err(CloseError::Twice { path: folder.clone() });
         }
         locks.push(JournalFolder::of_run(folder).lock()?);
-        let member = Member::read(folder)?;
-        let why = match members.first() {
-            _ if !is_ours(&member.manifest) => Some(String::from("its server runs on another machine")),
-            Some(first) => difference(&first.manifest, &member.manifest),
-            None => None,
-        };
+        let member = Member::read(folder, engine_log)?;
+        let why = members.first().and_then(|first| difference(&first.manifest, &member.manifest));
         if let Some(why) = why {
             return Err(CloseError::Apart { path: folder.clone(), why });
-        }
-        if let Some(log) = engine_log {
-            member.import(log)?;
         }
         members.push(member);
     }
     let models = (members.len() > 1).then(|| fit_together(&members)).transpose()?.flatten();
     for member in &members {
+        member.write_steps()?;
+    }
+    for member in &members {
         let path = member.journal.cost_model_path();
         match &models {
             Some(models) => models.write_file(&path)?,
-            None => ergometer_runs::cost_model::CostModels::remove_file(&path)?,
+            None => CostModels::remove_file(&path)?,
         }
     }
     let closed = members.iter().map(|member| close(&member.folder)).collect();
@@ -114,14 +162,17 @@ pub fn attribute(folders: &[PathBuf], engine_log: Option<&Path>) -> Result<Vec<C
     closed
 }
 
-fn fit_together(members: &[Member]) -> Result<Option<ergometer_runs::cost_model::CostModels>, CloseError> {
+fn fit_together(members: &[Member]) -> Result<Option<CostModels>, CloseError> {
     let mut parts: Vec<(MeteredSession, Observed)> = Vec::new();
     for member in members {
-        let log = member.journal.engine_log()?;
+        let log = member.engine_log()?;
         for loaded in &member.sessions {
             let session = MeteredSession::new(loaded, &member.manifest, &member.manifest.config.devices);
             let (observed, _) = Observed::new(&session, log.as_ref());
-            parts.push((session, observed));
+            // Without steps, or without net energy, a session shows nothing of the costs.
+            if observed.steps.is_some() || observed.calibration.is_some() {
+                parts.push((session, observed));
+            }
         }
     }
     // Several runs may have copies of one calibration.
@@ -138,13 +189,11 @@ fn fit_together(members: &[Member]) -> Result<Option<ergometer_runs::cost_model:
         }
     }
     let models = fit_models(parts.iter().map(|(session, observed)| (session, observed)));
-    Ok(models.map(|models| ergometer_runs::cost_model::CostModels {
-        runs: members.iter().map(Member::name).collect(),
-        ..models
-    }))
+    Ok(models.map(|models| CostModels { runs: members.iter().map(Member::name).collect(), ..models }))
 }
 
-fn same_folder(one: &Path, other: &Path) -> bool {
+/// Whether two paths are the same folder.
+pub(crate) fn same_folder(one: &Path, other: &Path) -> bool {
     match (one.canonicalize(), other.canonicalize()) {
         (Ok(one), Ok(other)) => one == other,
         _ => one == other,

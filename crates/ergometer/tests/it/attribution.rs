@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use ergometer::close::{CloseError, attribute, close};
+use ergometer::close::{CloseError, attribute, close, import_engine_log};
 use flate2::read::GzDecoder;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -13,7 +13,7 @@ use crate::table::Table;
 
 const RUNS: [&str; 3] = ["one", "four", "sixteen"];
 
-fn fixtures() -> PathBuf {
+pub(crate) fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/serving")
 }
 
@@ -22,14 +22,35 @@ fn copies() -> (TempDir, Vec<PathBuf>) {
     let folder = tempfile::tempdir().unwrap();
     let copies = RUNS.map(|name| {
         let copy = folder.path().join(name);
-        fs::create_dir_all(copy.join("journal")).unwrap();
-        for entry in fs::read_dir(fixtures().join(name).join("journal")).unwrap() {
-            let path = entry.unwrap().path();
-            fs::copy(&path, copy.join("journal").join(path.file_name().unwrap())).unwrap();
-        }
+        copy_journal(name, &copy);
         copy
     });
     (folder, copies.to_vec())
+}
+
+/// Copies the journal of a recorded run.
+pub(crate) fn copy_journal(name: &str, run: &Path) {
+    fs::create_dir_all(run.join("journal")).unwrap();
+    for entry in fs::read_dir(fixtures().join(name).join("journal")).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, run.join("journal").join(path.file_name().unwrap())).unwrap();
+    }
+}
+
+/// Replaces text in the manifest of a run.
+pub(crate) fn edit_manifest(run: &Path, from: &str, to: &str) {
+    let path = run.join("journal/run.json");
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains(from), "{text}");
+    fs::write(&path, text.replace(from, to)).unwrap();
+}
+
+/// The log of the engine.
+fn engine_log() -> String {
+    let mut steps = String::new();
+    let compressed = fs::File::open(fixtures().join("steps.jsonl.gz")).unwrap();
+    GzDecoder::new(compressed).read_to_string(&mut steps).unwrap();
+    steps
 }
 
 fn truth(name: &str) -> Vec<f64> {
@@ -103,7 +124,7 @@ fn requests_in_a_batch_have_the_joules_of_the_step_log() {
     }
     assert_close_to_truth(&runs, [0.03, 0.03, 0.05], "arrivals");
     attribute(&runs, None).unwrap();
-    assert_close_to_truth(&runs, [0.03, 0.04, 0.06], "arrivals");
+    assert_close_to_truth(&runs, [0.02, 0.03, 0.05], "arrivals");
     let model: Value = serde_json::from_slice(&fs::read(runs[0].join("cost_model.json")).unwrap()).unwrap();
     assert_eq!(model["runs"], serde_json::json!(RUNS));
     // The model of all runs stays when a run is closed again, and goes when the run is fitted to itself.
@@ -118,14 +139,13 @@ fn requests_in_a_batch_have_the_joules_of_the_step_log() {
 fn an_engine_log_gives_the_steps() {
     let (folder, runs) = copies();
     let log = folder.path().join("steps.jsonl");
-    let mut steps = Vec::new();
-    let compressed = fs::File::open(fixtures().join("steps.jsonl.gz")).unwrap();
-    GzDecoder::new(compressed).read_to_end(&mut steps).unwrap();
+    let steps = engine_log();
     fs::write(&log, &steps).unwrap();
     attribute(&runs, Some(&log)).unwrap();
-    assert_close_to_truth(&runs, [0.03, 0.03, 0.03], "step_log");
+    // The reference includes one more run, at 64 in flight.
+    assert_close_to_truth(&runs, [0.02, 0.02, 0.04], "step_log");
     // A log of other requests is not used, and the run says why.
-    let other = String::from_utf8(steps).unwrap().replace("\"tokens\": 64", "\"tokens\": 65");
+    let other = steps.replace("\"tokens\": 64", "\"tokens\": 65");
     fs::write(&log, other.replace("\"tokens\": 768", "\"tokens\": 769")).unwrap();
     let closed = attribute(&runs[2..], Some(&log)).unwrap();
     let warning = closed[0].warnings.iter().map(ToString::to_string).find(|text| text.contains("engine log"));
@@ -136,13 +156,55 @@ fn an_engine_log_gives_the_steps() {
 
 #[test]
 fn runs_that_do_not_belong_together_are_refused() {
-    let (_folder, runs) = copies();
-    let path = runs[1].join("journal/run.json");
-    let text =
-        fs::read_to_string(&path).unwrap().replace("\"hardware_label\": \"H200\"", "\"hardware_label\": \"H100\"");
-    fs::write(&path, text).unwrap();
-    let error = attribute(&runs[..2], None).unwrap_err().to_string();
+    let (folder, runs) = copies();
+    let log = folder.path().join("steps.jsonl");
+    fs::write(&log, engine_log()).unwrap();
+    attribute(&runs[..1], None).unwrap();
+    let files = || {
+        let journal = fs::read_dir(runs[0].join("journal")).unwrap().map(|entry| entry.unwrap());
+        let mut names: Vec<_> = journal.map(|entry| entry.file_name()).collect();
+        names.sort();
+        (names, fs::read(runs[0].join("summary.json")).unwrap())
+    };
+    let before = files();
+    let refused = |runs: &[PathBuf]| {
+        let error = attribute(runs, Some(&log)).unwrap_err();
+        assert_eq!(files(), before, "no run is changed if another is refused");
+        error.to_string()
+    };
+    assert!(refused(&[runs[0].clone(), runs[0].clone()]).contains("given twice"));
+    edit_manifest(&runs[1], "\"hardware_label\": \"H200\"", "\"hardware_label\": \"H100\"");
+    let error = refused(&runs[..2]);
     assert!(error.ends_with("the hardware differs: H200 and H100"), "{error}");
-    let twice = [runs[0].clone(), runs[0].clone()];
-    assert!(attribute(&twice, None).unwrap_err().to_string().contains("given twice"));
+    edit_manifest(&runs[1], "\"is\": \"this_machine\"", "\"is\": \"elsewhere\", \"host\": \"far.example\"");
+    let error = refused(&runs[..2]);
+    assert!(error.contains("its server is on far.example"), "{error}");
+    let sixteen = [runs[0].clone(), runs[2].clone()];
+    fs::write(runs[2].join("journal/session-0.events.jsonl"), "").unwrap();
+    assert!(refused(&sixteen).contains("no request of"));
+}
+
+/// A run can be closed with a log after it was fitted together with runs that have none.
+#[test]
+fn a_log_replaces_the_model_of_several_runs() {
+    let (folder, runs) = copies();
+    let log = folder.path().join("steps.jsonl");
+    let steps = engine_log();
+    attribute(&runs[..2], None).unwrap();
+    let method = |run: &Path| close(run).unwrap().summary.attribution.unwrap();
+    // A log that does not match keeps the model.
+    fs::write(&log, steps.replace("\"tokens\": 64", "\"tokens\": 65").replace("\"tokens\": 768", "\"tokens\": 769"))
+        .unwrap();
+    import_engine_log(&runs[0], &log).unwrap();
+    let found = method(&runs[0]);
+    assert_eq!((found.method.as_str(), found.cost_model.unwrap().runs.len()), ("arrivals", 2));
+    fs::write(&log, &steps).unwrap();
+    import_engine_log(&runs[0], &log).unwrap();
+    let found = method(&runs[0]);
+    assert_eq!((found.method.as_str(), found.cost_model.unwrap().runs.len()), ("step_log", 0));
+    assert_close_to_truth(&runs[..1], [0.03; 3], "step_log");
+    // A model that was fitted to such logs stays.
+    attribute(&runs[..2], Some(&log)).unwrap();
+    import_engine_log(&runs[0], &log).unwrap();
+    assert_eq!(method(&runs[0]).cost_model.unwrap().runs, RUNS[..2]);
 }

@@ -1,6 +1,7 @@
 //! How the net energy of a run was attributed to its requests.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use ergometer_statistics::Estimate;
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,50 @@ pub struct AttributionSummary {
     pub alone: Option<f64>,
     /// The fitted costs, if requests ran together and a cost model could be fitted.
     pub cost_model: Option<CostModelSummary>,
+}
+
+/// A reason for which the intervals of shares were widened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ShareDoubt {
+    /// The cost model explains little of the measured energy.
+    PoorFit {
+        /// The share of the variance that it explains, out of sample.
+        r2: f64,
+    },
+    /// The server took prompt tokens from its cache, but does not say of which requests.
+    UnreportedCache {
+        /// How many tokens.
+        tokens: f64,
+    },
+    /// The server generated tokens for other clients at the same time.
+    OtherClients {
+        /// The tokens that the server generated.
+        server: f64,
+        /// Those of this run.
+        ours: f64,
+    },
+}
+
+impl fmt::Display for ShareDoubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PoorFit { r2 } => {
+                write!(
+                    f,
+                    "the cost model explains only {:.0} % of the variance of the measured energy",
+                    100.0 * r2.max(0.0)
+                )
+            }
+            Self::UnreportedCache { tokens } => write!(
+                f,
+                "the server took {tokens:.0} prompt tokens from its cache, but does not report of which requests"
+            ),
+            Self::OtherClients { server, ours } => {
+                write!(f, "the server generated {server:.0} tokens, of which {ours:.0} are of this run")
+            }
+        }
+    }
 }
 
 /// The fitted costs. `cost_model.json` has all sets of coefficients.

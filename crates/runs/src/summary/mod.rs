@@ -21,7 +21,7 @@ use ergometer_telemetry::SystemInfo;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use attribution::{AttributionSummary, CostModelSummary};
+pub use attribution::{AttributionSummary, CostModelSummary, ShareDoubt};
 pub use client::{ClientLimit, ClientSummary};
 pub use energy::{BalanceSummary, DeviceSummary, EnergySource, EnergySummary, EnergyTotals};
 pub use load::{Goodput, InFlightSummary, LoadFigures, LoadSummary, SteadyEnergy, SteadyState};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use ergometer_diagnostics::{Diagnostic, Hint, command, flag, hint, option};
 use serde::Serialize;
 
-use super::ClientLimit;
+use super::{ClientLimit, ShareDoubt};
 
 /// A warning about a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -202,6 +202,11 @@ pub enum Warning {
         /// How many.
         count: u64,
     },
+    /// The energy of each request has a wide interval.
+    WideShares {
+        /// Why.
+        doubt: ShareDoubt,
+    },
     /// The grader cannot compare some answers.
     Ungradable {
         /// How many.
@@ -304,6 +309,16 @@ impl Diagnostic for Warning {
                 command("attribute RUN --engine-log FILE"),
                 "; until then the intervals are wide"
             ),
+            Self::WideShares { doubt: ShareDoubt::PoorFit { .. } } => hint!(
+                "make a longer run with more different requests, or run ",
+                command("attribute RUN --engine-log FILE")
+            ),
+            Self::WideShares { doubt: ShareDoubt::UnreportedCache { .. } } => hint!(
+                "make the server report cached tokens (vLLM: --enable-prompt-tokens-details), or turn its prefix cache off"
+            ),
+            Self::WideShares { doubt: ShareDoubt::OtherClients { .. } } => {
+                hint!("measure without other clients, or run ", command("attribute RUN --engine-log FILE"))
+            }
             Self::Ungradable { .. } => hint!(
                 command("list graders"),
                 " shows the other graders; ",
@@ -461,6 +476,12 @@ impl fmt::Display for Warning {
                  or token counts",
                 plural(*count, "concurrent request", "concurrent requests")
             ),
+            Self::WideShares { doubt } => {
+                write!(
+                    f,
+                    "the energy of each request has a wide interval, which covers other ways to divide it: {doubt}"
+                )
+            }
             Self::NoIdle => f.write_str("idle power was not measured, so there is no net energy"),
         }
     }
