@@ -141,12 +141,23 @@ impl Entry {
         let start = lines.len();
         self.write_line(lines);
         let length = (lines.len() - start) as u64;
-        if let Self::Ended(exchange) = self
-            && length > limit
-        {
-            lines.truncate(start);
-            Self::Ended(Box::new(without_texts(exchange, length, limit))).write_line(lines);
+        if length <= limit {
+            return;
         }
+        let shorter = |exchange: &Exchange| Box::new(without_texts(exchange, length, limit));
+        let shorter = match self {
+            Self::Ended(exchange) => Self::Ended(shorter(exchange)),
+            Self::Calibration(exchange) => Self::Calibration(shorter(exchange)),
+            // The others have a few numbers.
+            Self::Session(_)
+            | Self::Idle(..)
+            | Self::Warmup(_)
+            | Self::Sent { .. }
+            | Self::Sender(_)
+            | Self::Closed(_) => return,
+        };
+        lines.truncate(start);
+        shorter.write_line(lines);
     }
 
     /// Appends the line.
@@ -384,9 +395,17 @@ mod tests {
         assert_eq!(found.transcript.request_id, long.transcript.request_id);
         let Outcome::Failed { kind: FailureKind::TooLarge, cause } = &found.outcome else { panic!("{found:?}") };
         assert!(cause.contains("a line may have 4096 bytes at most"), "{cause}");
+        let shortened = found;
         lines.clear();
         entry.write_line_within(1 << 20, &mut lines);
         assert_eq!(Entry::from_line(&lines).unwrap(), entry);
+
+        lines.clear();
+        Entry::Calibration(Box::new(long)).write_line_within(4096, &mut lines);
+        let Ok(Entry::Calibration(found)) = Entry::from_line(&lines) else { panic!("{}", lines.len()) };
+        assert!(lines.len() < 1000);
+        assert!(matches!(found.outcome, Outcome::Failed { kind: FailureKind::TooLarge, .. }));
+        assert_eq!((found.request, found.query, found.sent), (shortened.request, shortened.query, shortened.sent));
     }
 
     #[test]
