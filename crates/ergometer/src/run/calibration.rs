@@ -4,13 +4,13 @@
 //! the journal, but are no records. A calibration that fails does not fail the run. Later runs reuse it.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ergometer_attribution::Calibration;
 use ergometer_clients::{Locality, Outcome, Transcript};
-use ergometer_runs::Exchange;
+use ergometer_runs::{Exchange, Sweep};
 use ergometer_telemetry::Provenance;
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, sleep_until};
@@ -64,9 +64,11 @@ impl PreparedRun {
     }
 }
 
-/// Copies the newest calibration of a run like this one from the folder that `run` is in. Returns the name of that run.
+/// Copies the newest calibration of a run like this one from the folder that `run` is in; for a run of a sweep, also from
+/// the folder that the sweep is in. Returns the name of that run.
 pub(super) fn reuse_calibration(journal: &JournalFolder, run: &Path, manifest: &Manifest) -> Option<String> {
-    let calibrated = fs::read_dir(run.parent()?).ok()?.flatten().filter_map(|entry| {
+    let entries = folders_of_runs(run).into_iter().filter_map(|folder| fs::read_dir(folder).ok());
+    let calibrated = entries.flat_map(Iterator::flatten).filter_map(|entry| {
         let other = JournalFolder::of_run(&entry.path());
         let mut found = Calibration::read(&other.calibration_path()).ok()??;
         let age_ns = manifest.created_ns.saturating_sub(found.measured_ns);
@@ -77,6 +79,14 @@ pub(super) fn reuse_calibration(journal: &JournalFolder, run: &Path, manifest: &
     let newest = calibrated.max_by_key(|found| found.measured_ns)?;
     newest.write(&journal.calibration_path()).ok()?;
     newest.run
+}
+
+/// The folder that a run is in. If that is a sweep, also the folder that the sweep is in.
+fn folders_of_runs(run: &Path) -> Vec<PathBuf> {
+    // A relative path of one name has no parent.
+    let run = std::path::absolute(run).unwrap_or_else(|_| run.to_path_buf());
+    let of_sweep = run.parent().filter(|parent| Sweep::is_in(parent)).and_then(Path::parent);
+    run.parent().into_iter().chain(of_sweep).map(Path::to_path_buf).collect()
 }
 
 /// Whether two runs have the same server, model, devices and dataset. Every run of a sweep has its own synthetic prompts.
@@ -197,6 +207,18 @@ fn index(number: u64, size: Option<u64>, max_queries: Option<u64>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn earlier_runs_are_beside_the_run_or_beside_its_sweep() {
+        assert_eq!(folders_of_runs(Path::new("run")), [std::env::current_dir().unwrap()]);
+        let runs = tempfile::tempdir().unwrap();
+        let sweep = runs.path().join("sweep_x");
+        let run = sweep.join("concurrency_8");
+        assert_eq!(folders_of_runs(&run), [sweep.as_path()]);
+        fs::create_dir(&sweep).unwrap();
+        fs::write(sweep.join("sweep.json"), "{}").unwrap();
+        assert_eq!(folders_of_runs(&run), [sweep.as_path(), runs.path()]);
+    }
 
     #[test]
     fn queries_are_spread_over_those_that_the_run_does_not_send() {

@@ -179,6 +179,12 @@ async fn the_calibration_of_an_earlier_run_is_reused() {
     for run in together {
         assert_eq!(run.summary.attribution.unwrap().cost_model.unwrap().calibration_s, own.seconds);
     }
+    // A run of a sweep also reuses those beside the sweep.
+    let sweep = rig.runs().join("sweep_x");
+    std::fs::create_dir(&sweep).unwrap();
+    std::fs::write(sweep.join("sweep.json"), "{}").unwrap();
+    assert_eq!(sent_by(&rig, "sweep_x/concurrency_8", Questions::new(40)).await, (40, 0));
+    std::fs::remove_dir_all(&sweep).unwrap();
     assert!(sent_by(&rig, "other", Questions::new(41)).await.1 > 0, "another dataset");
     let mut old = own;
     old.measured_ns -= 25 * 3_600_000_000_000;
