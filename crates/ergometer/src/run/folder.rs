@@ -154,31 +154,37 @@ fn is_run(path: &Path) -> bool {
     path.join("summary.json").is_file() || JournalFolder::of_run(path).exists() || is_empty()
 }
 
-/// Whether a folder is what a run or sweep leaves that was killed before its first file: nothing but a lock and temporary
-/// files, in the folder of a run in its journal. It holds nothing to keep, so a new run may take its name.
+/// Whether a folder is what a run leaves that was killed before its first file: nothing but a journal with a lock and
+/// temporary files. It holds nothing to keep, so a new run may take its name. A sweep that has just started is not meant:
+/// its folder has a lock.
 #[must_use]
 pub fn is_unstarted(path: &Path) -> bool {
-    let names = |folder: &Path| -> Option<Vec<String>> {
-        let is_folder = fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir());
-        let entries = is_folder.then(|| fs::read_dir(folder).ok()).flatten()?;
-        entries.map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
-    };
-    let is_partial = |name: &str, file: &str| {
-        name.strip_prefix('.').and_then(|name| name.strip_prefix(file)).is_some_and(|rest| rest.ends_with(".partial"))
-    };
-    match names(path).as_deref() {
-        Some([only]) if only == "journal" => names(&path.join(only)).is_some_and(|names| {
-            names.iter().all(|name| name == "lock" || name == "run.json.new" || is_partial(name, "run.json."))
+    match names_in(path).as_deref() {
+        Some([]) => true,
+        Some([only]) if only == "journal" => names_in(&path.join(only)).is_some_and(|names| {
+            names.iter().all(|name| name == "lock" || name == "run.json.new" || is_partial(name, "run.json"))
         }),
-        Some(names) => names.iter().all(|name| name == "lock" || is_partial(name, "sweep.json.")),
-        None => false,
+        _ => false,
     }
+}
+
+/// The names in a folder; `None` if it is not a folder.
+pub(crate) fn names_in(folder: &Path) -> Option<Vec<String>> {
+    let is_folder = fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir());
+    let entries = is_folder.then(|| fs::read_dir(folder).ok()).flatten()?;
+    entries.map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
+}
+
+/// Whether a name is that of a temporary file for this file.
+pub(crate) fn is_partial(name: &str, file: &str) -> bool {
+    name.starts_with(&format!(".{file}.")) && name.ends_with(".partial")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::journal::JournalError;
+    use crate::sweep::SweepFolder;
 
     fn manifest() -> Manifest {
         let config = serde_json::json!({
@@ -246,6 +252,19 @@ mod tests {
         fs::create_dir_all(path.join("journal")).unwrap();
         fs::write(path.join("journal/session-0.events.jsonl"), "{}").unwrap();
         assert!(matches!(prepare(&Target::New(path.clone())), Err(RunError::Exists { .. })), "it has events");
+    }
+
+    #[test]
+    fn a_sweep_that_has_just_started_is_not_replaced_by_a_run() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("sweep_x");
+        let sweep = SweepFolder::prepare(&Target::New(path.clone())).unwrap();
+        assert!(matches!(prepare(&Target::New(path.clone())), Err(RunError::Exists { .. })));
+        assert!(matches!(prepare(&Target::Replace(path.clone())), Err(RunError::NotARun { .. })));
+        fs::write(path.join(".sweep.json.a1B2.partial"), "{").unwrap();
+        assert!(matches!(prepare(&Target::New(path.clone())), Err(RunError::Exists { .. })));
+        assert!(path.join("lock").is_file());
+        drop(sweep);
     }
 
     #[test]

@@ -29,6 +29,7 @@ mod session;
 pub(crate) use calibration::CALIBRATION_LOAD;
 pub use error::RunError;
 pub use folder::{Target, is_unstarted};
+pub(crate) use folder::{is_partial, names_in};
 pub use prepared::{FinishedRun, PreparedRun};
 pub use progress::{Notice, Observer, Percentiles, Progress};
 pub(crate) use provisional::power;

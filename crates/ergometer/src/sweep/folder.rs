@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::SweepError;
 use crate::journal::JournalError;
 use crate::run::{
-    RunError, Target, clear, create, create_new, finish, is_unstarted, remove, staged_path, take_place, turn,
+    RunError, Target, clear, create, create_new, finish, is_partial, names_in, remove, staged_path, take_place, turn,
 };
 use ergometer_runs::sweep::SWEEP_FILE;
 
@@ -100,6 +100,13 @@ impl SweepFolder {
     pub fn abandon(self) {
         let _ = remove(self.now());
     }
+}
+
+/// Whether a folder is what a sweep leaves that was killed before its first file: nothing but a lock and temporary files. It
+/// holds nothing to keep, so a new sweep may take its name.
+#[must_use]
+pub fn is_unstarted(path: &Path) -> bool {
+    names_in(path).is_some_and(|names| names.iter().all(|name| name == LOCK_FILE || is_partial(name, SWEEP_FILE)))
 }
 
 /// Locks a folder against other processes. `name` is the path in error messages.

@@ -15,7 +15,7 @@ mod state;
 
 pub use cooldown::Watch;
 pub use error::SweepError;
-pub use folder::SweepFolder;
+pub use folder::{SweepFolder, is_unstarted};
 pub use observer::{NoCooldown, SweepNotice, SweepObserver};
 pub use runner::{FinishedSweep, PreparedSweep, Secrets, resume};
 pub use spec::SweepSpec;

@@ -166,7 +166,7 @@ async fn new(arguments: &ProfileArguments, screen: Screen) -> Result<Option<(Pre
     let sensing = Sensing::open(&config).await.map_err(failure)?;
     let prepared = PreparedRun::new(config, sensing).await.map_err(failure)?;
     let folder = prepared.folder_in(&arguments.output.output_dir);
-    match target(folder, arguments, screen) {
+    match target(folder, is_unstarted, arguments, screen) {
         Ok(Some(target)) => Ok(Some((prepared, target))),
         refused => {
             prepared.close().await;
@@ -175,8 +175,14 @@ async fn new(arguments: &ProfileArguments, screen: Screen) -> Result<Option<(Pre
     }
 }
 
-/// What to do with a folder that may exist; `None` if the user keeps it.
-fn target(folder: PathBuf, arguments: &ProfileArguments, screen: Screen) -> Result<Option<Target>, Failure> {
+/// What to do with a folder that may exist; `None` if the user keeps it. `is_unstarted` says whether a killed run or sweep
+/// left it empty.
+fn target(
+    folder: PathBuf,
+    is_unstarted: fn(&Path) -> bool,
+    arguments: &ProfileArguments,
+    screen: Screen,
+) -> Result<Option<Target>, Failure> {
     if arguments.output.overwrite {
         return Ok(Some(Target::Replace(folder)));
     }

@@ -46,7 +46,7 @@ pub(super) async fn sweep(arguments: &ProfileArguments, screen: Screen) -> Resul
     } else {
         let prepared = PreparedSweep::new(spec(arguments)?).await.map_err(sweep_failure)?;
         let folder = prepared.folder_in(&arguments.output.output_dir, arguments.output.name.as_deref());
-        let target = match target(folder, arguments, screen) {
+        let target = match target(folder, sweep::is_unstarted, arguments, screen) {
             Ok(Some(target)) => target,
             refused => {
                 prepared.close().await;
