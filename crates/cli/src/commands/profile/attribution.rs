@@ -31,7 +31,7 @@ pub(super) fn rows(
     let count: u64 = found.methods.values().sum();
     let parts = [Some(divided(found)), fitted(found, calibration_source)];
     let comment = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
-    row("attribution", queries(count), width(found), comment);
+    row("attribution", queries(count), width(found, count), comment);
     let mut per_token = |joules: Option<f64>, comment: &str| {
         if let Some(joules) = joules {
             row("", format!("{}/token", scaled(joules, "J")), String::new(), comment.to_owned());
@@ -45,14 +45,17 @@ fn queries(count: u64) -> String {
     if count == 1 { String::from("1 query") } else { format!("{} queries", thousands(count as f64)) }
 }
 
-/// The typical interval of one query, relative to its net energy: the sum of the intervals over the sum of the shares.
-fn width(found: &AttributionSummary) -> String {
-    let percent = (found.high - found.low) / 2.0 / found.share * 100.0;
-    if found.share <= 0.0 || !percent.is_finite() {
-        return String::new();
+/// The typical interval of one query: the mean over all queries, relative to their mean net energy. In joules if it is wider
+/// than that energy, which may be near zero or negative.
+fn width(found: &AttributionSummary, count: u64) -> String {
+    let half = (found.high - found.low) / 2.0;
+    let percent = half / found.share * 100.0;
+    if (0.0..=100.0).contains(&percent) {
+        let decimals = usize::from(percent < 10.0);
+        format!("± {percent:.decimals$} % per query")
+    } else {
+        format!("± {} per query", scaled(half / count.max(1) as f64, "J"))
     }
-    let decimals = usize::from(percent < 10.0);
-    format!("± {percent:.decimals$} % per query")
 }
 
 /// How the energy was divided. With several methods, the most common one is first.
@@ -159,10 +162,14 @@ mod tests {
     }
 
     #[test]
-    fn net_energy_near_zero_has_no_relative_interval() {
+    fn an_interval_wider_than_the_energy_is_in_joules() {
         let mut found = attribution(&json!({"equal_share": 1}), &[], 0.0);
-        found["share"] = json!(-0.5);
-        assert!(shown(&found, 2, None).starts_with("attribution         1 query                     divided"));
+        (found["low"], found["high"]) = (json!(-3.0), json!(1.0));
+        for share in [1e-9, 0.0, -0.5] {
+            found["share"] = json!(share);
+            let text = shown(&found, 2, None);
+            assert!(text.starts_with("attribution         1 query  ± 2.000 J per query divided"), "{text}");
+        }
     }
 
     #[test]
