@@ -75,5 +75,6 @@ def tools(ergo, library, meter, events):
 
 @pytest.fixture(scope="session")
 def seed():
-    """The seed of all random choices. ERGOMETER_CHAOS_SEED repeats the choices of an earlier test."""
-    return int(os.environ.get("ERGOMETER_CHAOS_SEED", random.SystemRandom().randrange(1 << 32)))
+    """The seed of all random choices: the same each time, a number in ERGOMETER_CHAOS_SEED, or a new one with `random`."""
+    chosen = os.environ.get("ERGOMETER_CHAOS_SEED", "11")
+    return random.SystemRandom().randrange(1 << 32) if chosen == "random" else int(chosen)

@@ -1,6 +1,6 @@
 """Kills `ergo profile` at every system call that changes the run folder, and at random moments; then resumes it.
 
-ERGOMETER_CHAOS_KILLS sets the number of kills. ERGOMETER_CHAOS_SEED repeats the random choices of an earlier test.
+ERGOMETER_CHAOS_KILLS sets the number of kills. ERGOMETER_CHAOS_SEED sets the random choices, and `random` makes new ones.
 """
 
 import os

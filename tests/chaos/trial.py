@@ -200,7 +200,7 @@ class Trial:
 
     def finalize(self):
         """Writes the files from the journal and checks them. Those of a complete run must not change."""
-        path, records = self.run / "summary.json", Journal.read(self.run).records()
+        path, records = self.files / "summary.json", Journal.read(self.files).records()
         before = read_json(path) if path.exists() else {}
         ended = Process(self.tools, ["finalize", "--no-color", self.run], self.folder).wait()
         if not records:
