@@ -7,6 +7,7 @@
 mod cooldown;
 mod cooler;
 mod error;
+mod fit;
 mod folder;
 mod observer;
 mod runner;
@@ -15,6 +16,7 @@ mod state;
 
 pub use cooldown::Watch;
 pub use error::SweepError;
+pub use fit::{Attributed, attribute};
 pub use folder::{SweepFolder, is_unstarted};
 pub use observer::{NoCooldown, SweepNotice, SweepObserver};
 pub use runner::{FinishedSweep, PreparedSweep, Secrets, resume};

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use tokio::sync::watch;
 
 use super::cooler::Cooler;
+use super::fit;
 use super::spec::{check_comparable, config_with, identity, look};
 use super::{RunState, SweepError, SweepFolder, SweepNotice, SweepObserver, SweepSpec};
-use crate::close::{ClosedRun, attribute, close};
+use crate::close::{self, ClosedRun};
 use crate::run::{PreparedRun, Sensing, Target};
 use ergometer_runs::Closing;
 use ergometer_runs::Summary;
@@ -63,6 +64,8 @@ pub struct FinishedSweep {
     pub is_interrupted: bool,
     /// Why it ended early.
     pub failure: Option<SweepError>,
+    /// Why no cost model was fitted to its runs together. They keep their own.
+    pub fit_failure: Option<SweepError>,
 }
 
 /// Adds secrets to a configuration: run folders do not store them.
@@ -159,11 +162,9 @@ impl Runner<'_> {
         first: Option<PreparedRun>,
     ) -> Result<FinishedSweep, SweepError> {
         // Boxed: this future is large, and the caller's stack may be small.
-        let mut ended = Box::pin(self.make(states, first)).await;
-        if ended.is_ok() && self.sweep.complete {
-            ended = self.fit_together().await;
-        }
-        self.end(ended)
+        let ended = Box::pin(self.make(states, first)).await;
+        let fitted = self.fit_together().await;
+        self.end(ended, fitted)
     }
 
     /// Makes the runs that are missing or unfinished.
@@ -269,8 +270,9 @@ impl Runner<'_> {
                 Summary::remove(&self.folder.now().join(&name))?;
                 self.folder.commit()?;
                 let folder = self.folder.path().join(&name);
-                closed =
-                    tokio::task::spawn_blocking(move || close(&folder)).await.map_err(SweepError::CloseThread)??;
+                closed = tokio::task::spawn_blocking(move || close::close(&folder))
+                    .await
+                    .map_err(SweepError::CloseThread)??;
             }
             self.add(index, &closed)?;
         }
@@ -292,26 +294,18 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Fits one cost model to all runs of the complete sweep, and takes their new figures. Runs without energy of their
+    /// Fits one cost model to all runs that have results, and takes their new figures. Runs without energy of their
     /// requests keep their files.
     async fn fit_together(&mut self) -> Result<(), SweepError> {
-        let indices: Vec<RunIndex> = (0..self.sweep.points.len())
-            .flat_map(|point| (0..self.sweep.points[point].runs.len()).map(move |run| (point, run)))
-            .collect();
-        let folders: Vec<PathBuf> = indices
-            .iter()
-            .map(|&(point, run)| self.folder.now().join(&self.sweep.points[point].runs[run].folder))
-            .collect();
+        let folders = fit::folders(&self.sweep, self.folder.now());
         let has_costs = |folder: &PathBuf| matches!(CostModels::read(folder), Ok(Some(_)));
         if folders.len() < 2 || !folders.iter().any(has_costs) {
             return Ok(());
         }
-        let closed = tokio::task::spawn_blocking(move || attribute(&folders, None)).await;
-        let closed = closed.map_err(SweepError::CloseThread)??;
-        for (index, closed) in indices.into_iter().zip(&closed) {
-            self.sweep.take(index, &closed.summary);
-        }
-        Ok(self.sweep.write(self.folder.now())?)
+        let closed = tokio::task::spawn_blocking(move || close::attribute(&folders, None)).await;
+        fit::take_summaries(&mut self.sweep, self.folder.now());
+        self.sweep.write(self.folder.now())?;
+        Ok(closed.map_err(SweepError::CloseThread)?.map(drop)?)
     }
 
     fn is_stopped(&self) -> bool {
@@ -319,7 +313,11 @@ impl Runner<'_> {
     }
 
     /// Finishes the sweep. A new sweep without a run leaves no folder.
-    fn end(mut self, ended: Result<(), SweepError>) -> Result<FinishedSweep, SweepError> {
+    fn end(
+        mut self,
+        ended: Result<(), SweepError>,
+        fitted: Result<(), SweepError>,
+    ) -> Result<FinishedSweep, SweepError> {
         let is_interrupted = ended.is_ok() && !self.sweep.complete && self.is_stopped();
         let is_empty = self.sweep.points.iter().all(|point| point.figures.is_empty());
         if is_empty {
@@ -339,7 +337,8 @@ impl Runner<'_> {
         let folder = self.folder.path().to_path_buf();
         self.sweep.write(&folder)?;
         let Self { sweep, has_failures, .. } = self;
-        Ok(FinishedSweep { sweep, folder, has_failures, is_interrupted, failure: ended.err() })
+        let (failure, fit_failure) = (ended.err(), fitted.err());
+        Ok(FinishedSweep { sweep, folder, has_failures, is_interrupted, failure, fit_failure })
     }
 }
 

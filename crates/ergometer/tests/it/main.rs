@@ -20,5 +20,6 @@ mod rig;
 mod schedules;
 mod sensors;
 mod server;
+mod sweep_fit;
 mod table;
 mod tokens;

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use ergometer::sweep::{self, PreparedSweep, SweepError, SweepSpec};
-use ergometer_diagnostics::{command, hint};
+use ergometer_diagnostics::{Message, command, hint};
 use ergometer_runs::sweep::Sweep;
 
 use super::{config, failure, no_request_hint, restore_secrets, stop_on_signals, target};
@@ -67,7 +67,18 @@ pub(super) async fn sweep(arguments: &ProfileArguments, screen: Screen) -> Resul
         (false, false) => Exit::Done,
     };
     let (warnings, unprinted) = view.finish();
-    let failure = finished.failure.map(|error| sweep_failure(error).also(go_on()));
+    let mut failure = finished.failure.map(|error| sweep_failure(error).also(go_on()));
+    if let Some(error) = finished.fit_failure {
+        let folder = finished.folder.display();
+        let message = Message::new(format!("no cost model was fitted to the runs together: {error}"))
+            .with_hint(hint!("run ", command(format!("attribute {folder}"))));
+        // How the sweep itself ended comes first.
+        if failure.is_some() || finished.is_interrupted {
+            screen.warning(&message);
+        } else {
+            failure = Some(Failure::failed(message));
+        }
+    }
     let failure = failure.or(unprinted);
     Ok(Some(SweepResult { sweep: finished.sweep, folder: finished.folder, warnings, exit, failure }))
 }
