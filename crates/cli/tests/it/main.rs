@@ -1,6 +1,7 @@
 //! Runs the `ergo` binary and checks its output and exit codes.
 
 mod analyze;
+mod attribute;
 mod compare;
 mod energy;
 mod help;

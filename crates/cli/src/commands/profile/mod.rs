@@ -8,6 +8,7 @@ pub(super) mod show;
 mod sweep;
 mod under_load;
 
+use std::fs::File;
 use std::io::{self, IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,9 +17,9 @@ use std::time::{Duration, Instant};
 
 use ergometer::close::attribute;
 use ergometer::run::{FinishedRun, PreparedRun, RunError, Sensing, Target, is_unstarted, recover};
-use ergometer_clients::ClientError;
+use ergometer_clients::{ClientError, Locality};
 use ergometer_datasets::DatasetError;
-use ergometer_diagnostics::{Hint, Message, command, hint, option};
+use ergometer_diagnostics::{Hint, Message, command, flag, hint, option};
 use ergometer_runs::Closing;
 use ergometer_runs::config::{RunConfig, SensorSetting};
 use ergometer_runs::summary::Summary;
@@ -41,9 +42,8 @@ pub(crate) fn run(arguments: &ProfileArguments, screen: Screen) -> Result<ExitCo
     if let Some(folder) = &arguments.resume.folder {
         recover(folder).map_err(failure)?;
     }
-    if let Some(log) = arguments.energy.engine_log.as_ref().filter(|log| !log.is_file()) {
-        return Err(Failure::usage(format!("the engine log {} is not a file", log.display()))
-            .hint("start the server first, with its log of steps turned on"));
+    if let Some(log) = &arguments.energy.engine_log {
+        check_engine_log(log)?;
     }
     if sweep::is_requested(arguments) {
         if arguments.energy.engine_log.is_some() {
@@ -72,6 +72,34 @@ pub(crate) fn run(arguments: &ProfileArguments, screen: Screen) -> Result<ExitCo
     runtime.shutdown_background();
     let Some(finished) = finished? else { return Ok(Exit::Failed.into()) };
     end(with_engine_log(finished, arguments.energy.engine_log.as_deref()), arguments.format, screen)
+}
+
+/// Checks that an engine log can be read. After a long run it would be late to find a wrong path.
+fn check_engine_log(log: &Path) -> Result<(), Failure> {
+    let opened = std::fs::metadata(log).and_then(|found| {
+        if found.is_file() { File::open(log).map(drop) } else { Err(io::Error::other("it is not a file")) }
+    });
+    let Err(cause) = opened else { return Ok(()) };
+    Err(Failure::usage(format!("cannot read the engine log {}: {cause}", log.display())).hint(hint!(
+        "start the server first, with its log of steps turned on; if the log appears later, pass it after the run: ",
+        command("attribute RUN --engine-log FILE")
+    )))
+}
+
+/// Refuses an engine log if the server runs on another machine, before anything is sent to it.
+fn check_has_energy(config: &RunConfig) -> Result<(), Failure> {
+    let client = ergometer_clients::open(&config.client).map_err(|error| failure(error.into()))?;
+    let Locality::Elsewhere { host } = client.locality() else { return Ok(()) };
+    if config.server_is_local {
+        return Ok(());
+    }
+    let message = format!("--engine-log has no effect: the server is on {host}, and its energy is not measured here");
+    Err(Failure::usage(message).hint(hint!(
+        "pass ",
+        flag("server-is-local"),
+        " if the server is on this machine, or leave out ",
+        option("engine-log")
+    )))
 }
 
 /// Attributes the energy of a run by the steps that its server logged. If the log cannot be used, that is its failure.
@@ -163,6 +191,9 @@ async fn resumed(folder: &Path, arguments: &ProfileArguments) -> Result<(Prepare
 /// Prepares a new run, and asks before it replaces another.
 async fn new(arguments: &ProfileArguments, screen: Screen) -> Result<Option<(PreparedRun, Target)>, Failure> {
     let config = config::config(arguments)?;
+    if arguments.energy.engine_log.is_some() {
+        check_has_energy(&config)?;
+    }
     let sensing = Sensing::open(&config).await.map_err(failure)?;
     let prepared = PreparedRun::new(config, sensing).await.map_err(failure)?;
     let folder = prepared.folder_in(&arguments.output.output_dir);
