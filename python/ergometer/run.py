@@ -22,7 +22,7 @@ class Run:
 
     >>> run = load_run("fixtures/runs/h200_one")
     >>> run.name, run.requests.num_rows
-    ('h200_one', 60)
+    ('h200_one', 40)
     """
 
     def __init__(self, native: _NativeRun) -> None:
@@ -64,7 +64,7 @@ class Run:
         """summary.json as nested dictionaries. Each access returns a new copy.
 
         >>> load_run("fixtures/runs/h200_one").summary_dict["total_queries"]
-        60
+        40
         """
         summary: dict[str, Any] = json.loads(self._native.summary_json)
         return summary
@@ -97,7 +97,7 @@ def load_run(path: str | PathLike[str]) -> Run:
 
     >>> run = load_run("fixtures/runs/h200_one")
     >>> run.requests["outcome"].count("completed")
-    27
+    40
     """
     return Run(open_run(path))
 

@@ -53,7 +53,14 @@ def test_the_report_matches_the_summary(open_page, report_file):
     joules = summary["energy"]["measured"]["gross_j_per_query"]["value"]
     overview = page.locator("#overview")
     expect(overview).to_contain_text(f"{joules:.2f}")
-    expect(overview).to_contain_text("245 of 400 requests failed")
+    expect(overview).not_to_contain_text("requests failed")
+
+
+def test_the_report_counts_failed_requests(open_page, tmp_path):
+    file = tmp_path / "limits.html"
+    ergo("report", ROOT / "fixtures/runs/mock_limits", "-o", file)
+    page = open_page(path=file)
+    expect(page.locator("#overview")).to_contain_text("3 of 120 requests failed")
 
 
 def test_the_timeline_zooms_to_a_request(open_page, report_file):

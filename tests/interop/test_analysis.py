@@ -56,7 +56,7 @@ class Analysed:
         return [record for record in self.records if record[1]["outcome"] == "completed"]
 
 
-@pytest.fixture(scope="module", params=["embedded", "mock", "h200_one", "h200_sixteen", "h200_graded"])
+@pytest.fixture(scope="module", params=["embedded", "mock", "h200_one", "h200_four", "h200_sixteen", "h200_graded"])
 def analysed(request, tmp_path_factory):
     given = {"embedded": "profiled", "mock": "varied"}.get(request.param)
     source = request.getfixturevalue(given) if given else RUNS / request.param
@@ -297,7 +297,9 @@ def test_token_costs_match_statsmodels(analysed):
         for place, of in enumerate(["constant", "per_input_token", "per_output_token"]):
             low, high = model.conf_int()[place]
             assert found[of]["value"] == near(model.params[place], rel=1e-7, scale=high - low)
-            assert found[of]["standard_error"] == near(model.bse[place], rel=1e-7)
+            # The net energy of queries of three shapes, one at a time, is fitted exactly; its errors are only rounding.
+            if model.rsquared < 1 - 1e-12:
+                assert found[of]["standard_error"] == near(model.bse[place], rel=1e-7)
             assert found[of]["low"] == near(low, rel=1e-7, scale=high - low)
             assert found[of]["high"] == near(high, rel=1e-7, scale=high - low)
 

@@ -51,15 +51,18 @@ fn efficiency_reads_well() {
 
 #[test]
 fn goodput_reads_well() {
-    insta::assert_snapshot!(analysis_text("h200_sixteen", "goodput"));
+    insta::assert_snapshot!(analysis_text("mock_limits", "goodput"));
 }
 
 #[test]
 fn drift_reads_well() {
     insta::assert_snapshot!(analysis_text("h200_sixteen", "drift"));
+    let without_reasons = analysis_text("h200_graded", "drift");
+    assert!(without_reasons.contains("no drop below 1980 MHz"), "{without_reasons}");
+    assert!(without_reasons.contains("If the driver reports no throttle reasons, drops of the core clock are shown"));
 }
 
 #[test]
 fn outliers_read_well() {
-    insta::assert_snapshot!(analysis_text("h200_sixteen", "outliers"));
+    insta::assert_snapshot!(analysis_text("mock_limits", "outliers"));
 }

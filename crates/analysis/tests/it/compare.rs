@@ -25,7 +25,7 @@ fn close(one: f64, other: f64) -> bool {
 #[test]
 fn values_from_the_summary_and_from_the_records_agree() {
     let mut seen = 0;
-    for name in ["h200_one", "h200_sixteen", "h200_graded"] {
+    for name in ["h200_one", "h200_four", "h200_sixteen", "h200_graded"] {
         let run = Run::open(&folder(name)).unwrap();
         for metric in metrics::in_comparisons() {
             let Some(told) = metric.summary_value(&run.summary) else {

@@ -69,7 +69,7 @@ fn all_requests_are_drawn_in_lanes_without_overlap() {
             found.lane.iter().zip(&found.start).zip(&found.end).map(|((lane, start), end)| (*lane, *start, *end)),
         );
     }
-    assert_eq!(spans.len(), 400);
+    assert_eq!(spans.len(), 300);
     spans.sort_by(|one, other| one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)));
     assert!(spans.windows(2).all(|pair| pair[0].0 != pair[1].0 || pair[0].2 <= pair[1].1 + 1e-9));
     assert_eq!(spans.iter().map(|span| span.0).max(), Some(15), "16 were in flight");
@@ -100,7 +100,7 @@ fn a_sweep_is_drawn_as_a_curve_with_its_loads() {
 
 #[test]
 fn every_plot_of_every_fixture_can_be_drawn() {
-    for name in ["h200_one", "h200_sixteen", "h200_graded", "mock_limits"] {
+    for name in ["h200_one", "h200_four", "h200_sixteen", "h200_graded", "mock_limits"] {
         let shown = shown(&[name], Detail::Still);
         for plot in plots::ALL {
             for chart in plot.draw(&shown).unwrap() {
@@ -127,7 +127,9 @@ fn a_page_starts_with_the_verdict() {
     let titles: Vec<&str> = page.sections.iter().map(|section| section.title.as_str()).collect();
     assert_eq!(titles[..2], ["Overview", "Warnings"]);
     let html = page.html();
-    assert!(html.contains("245 of 400 requests failed") && html.contains(" J per answer, "), "the verdict");
+    assert!(!html.contains("requests failed") && html.contains(" J per answer, "), "the verdict");
+    let failing = report(&shown(&["mock_limits"], Detail::Page), &Options::default()).unwrap();
+    assert!(failing.html().contains("3 of 120 requests failed"), "the verdict counts failures");
     let two = report(&shown(&["h200_one", "h200_sixteen"], Detail::Page), &Options::default()).unwrap();
     assert_eq!(two.title, "2 runs compared");
     let overview = &two.sections[0];
@@ -176,9 +178,9 @@ fn layers(chart: &Chart) -> (Vec<&str>, f64) {
 
 #[test]
 fn power_is_split_into_idle_prefill_and_decode() {
-    let (_folder, shown_with) = with_cost_model("h200_sixteen");
+    let (_folder, shown_with) = with_cost_model("h200_graded");
     let with = drawn(&shown_with, "power_phases");
-    let without = drawn(&shown(&["h200_sixteen"], Detail::Page), "power_phases");
+    let without = drawn(&shown(&["h200_graded"], Detail::Page), "power_phases");
     assert_eq!((ids(&with), ids(&without)), (vec!["power_phases"], vec!["power_phases"]));
     let ((divided, total), (undivided, same)) = (layers(&with[0]), layers(&without[0]));
     assert_eq!(divided[..3], ["idle", "+ decode", "+ prefill"]);
@@ -209,9 +211,9 @@ fn a_report_shows_the_cost_model_and_net_joules() {
         let queries = tables.find(|table| table.id == "queries").unwrap();
         queries.columns.iter().map(|column| column.name.clone()).collect()
     };
-    let plain = report(&shown(&["h200_sixteen"], Detail::Page), &Options::default()).unwrap();
+    let plain = report(&shown(&["h200_graded"], Detail::Page), &Options::default()).unwrap();
     assert_eq!((section(&plain, "costs"), columns(&plain).last().unwrap().as_str()), (None, "gross_j"));
-    let (_folder, mut input) = with_cost_model("h200_sixteen");
+    let (_folder, mut input) = with_cost_model("h200_graded");
     let attribution = Attribution { share: 2.0, low: 1.5, high: 2.5, prefill_j: Some(0.5), decode_j: Some(1.5) };
     input.runs[0].queries[0].attribution = Some(attribution);
     let page = report(&input, &Options::default()).unwrap();

@@ -44,6 +44,17 @@ fn tables_match_the_snapshot() {
 }
 
 #[test]
+fn failed_queries_are_a_warning() {
+    let output = ergo().args(["analyze", "--no-save"]).args(ANALYSES).arg(saved("mock_limits")).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let warnings = [
+        "percentiles, energy_per_token, phases: 3 failed queries are left out",
+        "regression: 3 of 120 queries failed; a fit uses every query that has both quantities it relates",
+    ];
+    assert!(warnings.iter().all(|warning| stderr(&output).contains(warning)), "{}", stderr(&output));
+}
+
+#[test]
 fn analyses_are_printed_and_written_to_the_run_folder() {
     let folder = tempfile::tempdir().unwrap();
     let run = embedded(folder.path(), "3");
@@ -112,7 +123,7 @@ fn an_unwritable_folder_still_prints_the_analysis() {
 #[test]
 fn values_that_are_not_numbers_are_reported_and_skipped() {
     let folder = tempfile::tempdir().unwrap();
-    let run = copied("h200_one", &folder.path().join("run"));
+    let run = copied("h200_graded", &folder.path().join("run"));
     let before = ergo()
         .args(["analyze", "--no-save", "--format", "json", "--analysis", "percentiles"])
         .arg(&run)
@@ -235,7 +246,7 @@ fn a_damaged_cost_model_is_a_warning_except_for_predictions() {
 
 #[test]
 fn a_prediction_needs_the_analysis_and_the_model() {
-    let run = saved("h200_sixteen");
+    let run = saved("h200_graded");
     let run = run.to_str().unwrap();
     let shape = "in=1000,out=200,concurrency=16";
     assert_fails(

@@ -33,9 +33,12 @@ fn made(folder: &Path, more: &[&str]) -> String {
 
 #[test]
 fn tables_match_the_snapshots() {
-    let (one, sixteen) = (saved("h200_one"), saved("h200_sixteen"));
-    let limits = ["--fail-if", "joules_per_token > +5%, ttft_p50 > +50%", "--fail-if", "goodput < +1"];
-    insta::assert_snapshot!("compare_two", transcript(&[&[one.as_str(), sixteen.as_str()][..], &limits].concat()));
+    let (one, four, sixteen) = (saved("h200_one"), saved("h200_four"), saved("h200_sixteen"));
+    let limits = ["--fail-if", "joules_per_token > +5%, tpot_p50 > +5%", "--fail-if", "goodput < +1"];
+    insta::assert_snapshot!("compare_two", transcript(&[&[one.as_str(), four.as_str()][..], &limits].concat()));
+    let short = transcript(&[&four, &sixteen, "--fail-if", "tpot_p50 > +5%"]);
+    assert!(short.contains("an interval needs at least 310 (10 blocks of 31 consecutive queries)"), "{short}");
+    assert!(short.contains("--strict makes this a failure\nexit code Some(0)"), "{short}");
     insta::assert_snapshot!("compare_sweep", transcript(&[&saved("h200_sweep")]));
 }
 

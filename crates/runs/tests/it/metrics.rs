@@ -27,7 +27,7 @@ fn every_metric_has_the_value_of_its_key_in_the_file() {
         ("duration", "/duration_s", 1.0),
     ];
     let mut seen = 0;
-    for name in ["h200_one", "h200_sixteen", "h200_graded"] {
+    for name in ["h200_one", "h200_four", "h200_sixteen", "h200_graded"] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs").join(name);
         let (file, summary) = (Summary::read_json(&folder).unwrap(), Summary::read(&folder).unwrap());
         for (metric, place, factor) in places {

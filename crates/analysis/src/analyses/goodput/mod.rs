@@ -377,8 +377,8 @@ mod tests {
         assert_eq!(smallest_met_limit(LimitedMetric::E2e, &[]), None);
     }
 
-    /// A run of 120 queries on a slow server that truncated answers, with every kind of limit, and a run of 400 on a
-    /// server that rejected many requests.
+    /// A run of 120 queries on a slow server that truncated answers, with every kind of limit, and a run of 300 on a
+    /// GPU without failures.
     #[test]
     fn with_its_own_limits_a_run_has_the_goodput_of_its_summary() {
         is_that_of_the_summary("mock_limits");
