@@ -135,7 +135,7 @@ impl Gaps {
 
 /// What was seen of a choice.
 struct Choice {
-    choice: u32,
+    number: u32,
     /// Its tokens so far.
     tokens: usize,
     /// The number of the step with its last token.
@@ -243,9 +243,9 @@ impl<'a> Clusters<'a> {
         let choice = self.tokens(stream)[place].choice;
         let is_last = place + 1 == self.tokens(stream).len();
         let is_coarse = self.coarse.contains_key(&stream);
-        let known = self.choices[stream].iter().position(|known| known.choice == choice);
+        let known = self.choices[stream].iter().position(|known| known.number == choice);
         let known = known.unwrap_or_else(|| {
-            self.choices[stream].push(Choice { choice, tokens: 0, step: usize::MAX });
+            self.choices[stream].push(Choice { number: choice, tokens: 0, step: usize::MAX });
             self.choices[stream].len() - 1
         });
         let mut before = None;

@@ -159,7 +159,9 @@ pub(super) fn fit_models<'a>(
         for (session, observed) in sessions.clone() {
             let mut known = session.sharing.scopes();
             let place = known.position(|known| (known.device, known.scope) == (scope.device, scope.scope));
-            all.extend(place.into_iter().flat_map(|place| &observed.observations[timing][place]));
+            // A session without idle power has no observations.
+            let scopes = observed.observations.get(timing);
+            all.extend(scopes.zip(place).and_then(|(scopes, place)| scopes.get(place)).into_iter().flatten());
         }
         all
     };

@@ -11,7 +11,7 @@ pub(super) struct Streams {
     with_arrivals: bool,
     /// Whether the server reports cached tokens.
     pub(super) reports_cached: bool,
-    streams: Vec<Stream>,
+    found: Vec<Stream>,
     /// The characters of each prompt.
     characters: Vec<usize>,
 }
@@ -25,7 +25,7 @@ impl Streams {
         let transcript = &exchange.transcript;
         self.reports_cached |= usage.is_some_and(|usage| usage.cached.is_some());
         let arrivals = transcript.chunks.iter().filter(|_| self.with_arrivals && !transcript.is_whole);
-        self.streams.push(Stream {
+        self.found.push(Stream {
             id: transcript.request_id.clone(),
             sent: exchange.sent,
             end: exchange.end,
@@ -39,7 +39,7 @@ impl Streams {
 
     /// The tokens per character of the prompts whose tokens are known.
     pub(super) fn tokens_per_character(&self) -> Option<f64> {
-        let counted = self.streams.iter().zip(&self.characters).filter_map(|(stream, &characters)| {
+        let counted = self.found.iter().zip(&self.characters).filter_map(|(stream, &characters)| {
             stream.prompt_tokens.map(|tokens| (tokens + stream.cached_tokens, characters as f64))
         });
         let (tokens, characters) = counted.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
@@ -48,7 +48,7 @@ impl Streams {
 
     /// The streams. A failed request has no token count; its prompt counts as many tokens per character as the others'.
     pub(super) fn finish(mut self, tokens_per_character: Option<f64>) -> Vec<Stream> {
-        for (stream, &length) in self.streams.iter_mut().zip(&self.characters) {
+        for (stream, &length) in self.found.iter_mut().zip(&self.characters) {
             if let Some(rate) = tokens_per_character.filter(|_| stream.prompt_tokens.is_none()) {
                 stream.prompt_tokens = Some(rate * length as f64);
                 if !stream.arrivals.is_empty() {
@@ -56,6 +56,6 @@ impl Streams {
                 }
             }
         }
-        self.streams
+        self.found
     }
 }

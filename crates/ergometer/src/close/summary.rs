@@ -1,6 +1,7 @@
 //! Builds `summary.json` from the sessions, the tally and the load of a run.
 
 use std::collections::BTreeMap;
+use std::mem::discriminant;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -35,6 +36,17 @@ fn intelligence_of_run(manifest: &Manifest, tally: &Tally, energy: &EnergySummar
     intelligence(tally, gross, seconds, is_modelled, manifest.config.request.seed)
 }
 
+/// Why the intervals of shares were widened: the first of each kind.
+fn doubts(sessions: &[MeteredSession]) -> Vec<Warning> {
+    let mut found: Vec<&ShareDoubt> = Vec::new();
+    for doubt in sessions.iter().flat_map(|session| session.attribution.doubts()) {
+        if !found.iter().any(|known| discriminant(*known) == discriminant(doubt)) {
+            found.push(doubt);
+        }
+    }
+    found.into_iter().map(|doubt| Warning::WideShares { doubt: doubt.clone() }).collect()
+}
+
 /// Builds the summary and the warnings of a run.
 pub(super) fn summarise(
     folder: &Path,
@@ -61,13 +73,7 @@ pub(super) fn summarise(
     let lost = sessions.iter().map(|session| session.loaded.events.lost.len() as u64).sum();
     let mut warnings = warnings(&end, manifest, sessions, tally, &energy);
     warnings.extend(results.log_problem.map(|cause| Warning::EngineLog { cause }));
-    let mut doubts: Vec<&ShareDoubt> = Vec::new();
-    for doubt in sessions.iter().flat_map(|session| session.attribution.doubts()) {
-        if !doubts.iter().any(|known| std::mem::discriminant(*known) == std::mem::discriminant(doubt)) {
-            doubts.push(doubt);
-        }
-    }
-    warnings.extend(doubts.into_iter().map(|doubt| Warning::WideShares { doubt: doubt.clone() }));
+    warnings.extend(doubts(sessions));
     warnings.extend(server.as_ref().and_then(|server| disagreement(server, tally, lost)));
     let output_per_second =
         per_second(tally.output_tokens).filter(|_| tally.counted > 0 && tally.counted_completed == tally.completed);
@@ -83,7 +89,6 @@ pub(super) fn summarise(
     let failures = warnings.iter().take_while(|warning| matches!(warning, Warning::Failures { .. })).count();
     warnings.splice(failures..failures, load_warnings(&load, &observations));
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let place_is_here = super::is_ours(manifest);
     let summary = Summary {
         model: manifest.config.client.model.clone(),
         profiler_config: manifest.config.clone().into(),
@@ -92,7 +97,7 @@ pub(super) fn summarise(
         hardware_label: manifest.hardware_label.clone(),
         generated_at: since_epoch.as_secs_f64(),
         total_queries: records,
-        system_info: place_is_here.then(|| manifest.system_info.clone()),
+        system_info: super::is_ours(manifest).then(|| manifest.system_info.clone()),
         gpu_info: super::records::counted_gpu(manifest),
         output_dir: folder.display().to_string(),
         versions: BTreeMap::from([

@@ -85,7 +85,7 @@ fn errors(run: &Path) -> (f64, f64) {
 fn assert_balanced(run: &Path) {
     let summary: Value = serde_json::from_slice(&fs::read(run.join("summary.json")).unwrap()).unwrap();
     let measured = &summary["energy"]["measured"];
-    let number = |value: &Value| value.as_f64().unwrap();
+    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{measured}"));
     let balance = &measured["balance"];
     let parts = ["requests_j", "idle_j", "unattributed_j"].iter().map(|part| number(&balance[*part])).sum::<f64>();
     assert!((parts - number(&balance["meter_j"])).abs() < 1e-6 * parts);
@@ -207,4 +207,87 @@ fn a_log_replaces_the_model_of_several_runs() {
     attribute(&runs[..2], Some(&log)).unwrap();
     import_engine_log(&runs[0], &log).unwrap();
     assert_eq!(method(&runs[0]).cost_model.unwrap().runs, RUNS[..2]);
+}
+
+/// The steps of the log, with one sequence of another client in each decode step.
+fn with_another_client(steps: &str) -> String {
+    let shared =
+        steps.replace("\"requests\": [", "\"requests\": [\"other\", ").replace("\"context\": [", "\"context\": [500, ");
+    assert_ne!(shared, steps);
+    shared
+}
+
+#[test]
+fn energy_of_other_clients_in_the_log_is_in_no_share() {
+    let (folder, runs) = copies();
+    let log = folder.path().join("steps.jsonl");
+    fs::write(&log, with_another_client(&engine_log())).unwrap();
+    for run in &runs[1..] {
+        let closed = attribute(std::slice::from_ref(run), Some(&log)).unwrap();
+        let measured = closed[0].summary.energy.measured.as_ref().unwrap();
+        let (share, net) = (closed[0].summary.attribution.as_ref().unwrap().share, measured.net_j.unwrap().value);
+        assert!(share < 0.98 * net, "{share} of {net}");
+        assert!((measured.balance.unrecorded_j - (net - share)).abs() < 0.01 * net, "{:?}", measured.balance);
+        assert_balanced(run);
+    }
+}
+
+/// Changes the readings of a recorded run: `generated` multiplies the server's count of generated tokens, and its prefix
+/// cache had `hits` per second.
+fn edit_readings(run: &Path, generated: f64, hits: f64) {
+    let path = run.join("journal/session-0.readings.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    let header: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    let channels: Vec<&str> = header["sensors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|sensor| sensor["channels"].as_array().unwrap())
+        .map(|channel| channel["signal"].as_str().unwrap())
+        .collect();
+    let place = |signal: &str| channels.iter().position(|known| *known == signal).unwrap();
+    let (generation, cache) = (place("generation_tokens"), place("prefix_cache_hits"));
+    let start = format!("[{generation},");
+    let mut lines: Vec<String> = Vec::new();
+    // The last line has the number of readings, which changes.
+    let count = text.lines().count();
+    for line in text.lines().take(count - 1) {
+        let Some(rest) = line.strip_prefix(&start) else {
+            lines.push(line.to_owned());
+            continue;
+        };
+        let rest: Vec<&str> = rest.trim_end_matches(']').split(',').collect();
+        let value: f64 = rest[2].parse().unwrap();
+        let count = lines.iter().filter(|line| line.starts_with(&start)).count() as f64;
+        lines.push(format!("[{generation},{},{},{:.1}]", rest[0], rest[1], value * generated));
+        lines.push(format!("[{cache},{},{},{:.1}]", rest[0], rest[1], count * hits));
+    }
+    fs::write(&path, lines.join("\n") + "\n").unwrap();
+}
+
+#[test]
+fn what_the_server_did_unseen_widens_the_intervals() {
+    let width = |run: &Path, doubt: &str| {
+        let closed = close(run).unwrap();
+        let texts: Vec<String> = closed.warnings.iter().map(ToString::to_string).collect();
+        assert_eq!(texts.iter().any(|text| text.contains(doubt)), !doubt.is_empty() && doubt != "absent", "{texts:?}");
+        let found = closed.summary.attribution.unwrap();
+        assert_eq!(found.method, "arrivals");
+        assert_balanced(run);
+        (found.low / found.share, found.high / found.share)
+    };
+    let (_folder, runs) = copies();
+    edit_readings(&runs[1], 1.0, 0.0);
+    let plain = width(&runs[1], "absent");
+    let (_folder, runs) = copies();
+    edit_readings(&runs[1], 2.0, 0.0);
+    let others = width(&runs[1], "of which");
+    assert!(
+        others.0 < 0.55 && others.1 > plain.1,
+        "half of the tokens are of another client: {others:?}, not {plain:?}"
+    );
+    let (_folder, runs) = copies();
+    edit_readings(&runs[1], 1.0, 1000.0);
+    let cached = width(&runs[1], "from its cache");
+    assert!(cached.0 < 0.9 * plain.0 && cached.1 > 1.1 * plain.1, "{cached:?}, not {plain:?}");
 }
