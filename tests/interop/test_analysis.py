@@ -203,8 +203,9 @@ def test_huber_matches_statsmodels(analysed):
             continue
         model = statsmodels.api.RLM(y, statsmodels.api.add_constant(x), M=statsmodels.api.robust.norms.HuberT())
         line = fits[name]["huber"]
-        # By default statsmodels stops within about 1e-5 of convergence; ours iterates until nothing changes.
-        for wanted, limit in [(model.fit(), 3e-5), (model.fit(maxiter=1000, tol=1e-13, conv="coefs"), 1e-8)]:
+        # By default statsmodels stops within about 1e-5 of convergence; ours iterates until nothing changes. Its smallest
+        # tolerance is absolute: small slopes (1e-7 s per token) still change by 1e-6 of their value.
+        for wanted, limit in [(model.fit(), 3e-5), (model.fit(maxiter=1000, tol=1e-13, conv="coefs"), 1e-6)]:
             assert line["slope"] == near(wanted.params[1], rel=limit, scale=numpy.ptp(y) / numpy.ptp(x))
             assert line["intercept"] == near(wanted.params[0], rel=limit, scale=numpy.abs(y).max())
 
