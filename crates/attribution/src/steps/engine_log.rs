@@ -42,7 +42,21 @@ enum LogLine {
     Decode { start_ns: i64, end_ns: i64, requests: Vec<String>, context: Vec<f64> },
 }
 
+/// No context has more tokens.
+const MOST_TOKENS: f64 = 1e12;
+
 impl LogLine {
+    /// Parses a line; `None` if it is no step, or an impossible one.
+    fn parse(line: &[u8]) -> Option<Self> {
+        let step: Self = serde_json::from_slice(line).ok()?;
+        let is_count = |tokens: &f64| (0.0..=MOST_TOKENS).contains(tokens);
+        let is_possible = match &step {
+            Self::Prefill { tokens, .. } => is_count(tokens),
+            Self::Decode { context, .. } => context.iter().all(is_count),
+        };
+        (is_possible && step.start_ns() <= step.end_ns()).then_some(step)
+    }
+
     const fn start_ns(&self) -> i64 {
         match self {
             Self::Prefill { start_ns, .. } | Self::Decode { start_ns, .. } => *start_ns,
@@ -74,7 +88,10 @@ pub enum EngineLogError {
         of: usize,
     },
     /// Steps of the run are missing.
-    #[error("the engine log has only {found} of the {of} tokens that this run received after first tokens")]
+    #[error(
+        "the engine log has only {found} of the {of} tokens that this run received, not counting the \
+             first of each answer"
+    )]
     MissingTokens {
         /// The decoded tokens in the log.
         found: usize,
@@ -114,7 +131,7 @@ impl EngineLog {
                 break;
             }
             if line.first() == Some(&b'{') {
-                log.lines.extend(serde_json::from_slice::<LogLine>(&line).ok());
+                log.lines.extend(LogLine::parse(&line));
             } else {
                 log.iterations.extend(Iteration::parse(&String::from_utf8_lossy(&line)));
             }
@@ -132,8 +149,7 @@ impl EngineLog {
                 break;
             }
             let is_kept = if line.first() == Some(&b'{') {
-                let step = serde_json::from_slice::<LogLine>(&line).ok();
-                step.is_some_and(|step| step.start_ns() >= first && step.end_ns() <= last)
+                LogLine::parse(&line).is_some_and(|step| step.start_ns() >= first && step.end_ns() <= last)
             } else {
                 Iteration::parse(&String::from_utf8_lossy(&line)).is_some()
             };
@@ -359,13 +375,27 @@ mod tests {
     }
 
     #[test]
+    fn impossible_steps_are_skipped() {
+        for line in [
+            r#"{"kind": "prefill", "start_ns": 5, "end_ns": 1, "request": "r1", "tokens": 64}"#,
+            r#"{"kind": "prefill", "start_ns": 1, "end_ns": 5, "request": "r1", "tokens": -64}"#,
+            r#"{"kind": "decode", "start_ns": 1, "end_ns": 5, "requests": ["r1"], "context": [1e308]}"#,
+        ] {
+            assert!(matches!(EngineLog::read(line.as_bytes()), Err(EngineLogError::NoSteps)), "{line}");
+        }
+    }
+
+    #[test]
     fn a_log_that_lacks_steps_is_an_error() {
         let mut long = stream(Some("a"), 0, 64.0);
         long.arrivals = (0..20)
             .map(|token| Arrival { at: long.sent + Seconds::new(0.001 * f64::from(token)), choice: 0 })
             .collect();
         let error = Steps::from_log(&log(["a", "b"]), &[long]).unwrap_err().to_string();
-        assert_eq!(error, "the engine log has only 1 of the 19 tokens that this run received after first tokens");
+        assert_eq!(
+            error,
+            "the engine log has only 1 of the 19 tokens that this run received, not counting the first of each answer"
+        );
     }
 
     #[test]
