@@ -192,7 +192,7 @@ pub(crate) fn method_note<M: fmt::Display>(methods: impl IntoIterator<Item = M>)
     let has_it = methods.into_iter().any(|method| method.to_string() == name);
     has_it.then(|| {
         format!(
-            "{name}: from the energy counter and the power samples; it allows for load that starts and stops with the window"
+            "{name}: from the energy counter and the power samples, assuming that the load starts and ends with the window"
         )
     })
 }

@@ -45,7 +45,7 @@ impl Magic {
             Self::LargeFilePointer => "it is a Git LFS pointer",
             Self::Array | Self::Object => "it begins as JSON",
             Self::Empty => "it is empty",
-            Self::Other => "it begins with other bytes",
+            Self::Other => "its first bytes are of no known format",
         };
         let message = Message::new(format!("{not}: {begins}"));
         match self {

@@ -39,8 +39,10 @@ const ANSWER: (&str, &str) = ("answer", "the column with the reference answer");
 const SUBJECT: (&str, &str) = ("subject", "the column with the subject");
 const OUTPUT: (&str, &str) = ("output_tokens", "the column with the maximum number of tokens of each answer");
 const SPLIT: (&str, &str) = ("split", "the split, if there are several");
-const TURNS: (&str, &str) =
-    ("turns", "first: only the first user turn (default); all or N: all user turns or the first N, one query each");
+const TURNS: (&str, &str) = (
+    "turns",
+    "first (default): only the first user turn; N: the first N user turns; all: every user turn. Each turn is a query",
+);
 const FIELD: (&str, &str) = ("field", "the name of the array in the object, if there are several");
 
 const FILE: Parameters = &[PATH, QUESTION, ANSWER, SUBJECT, OUTPUT];

@@ -23,6 +23,8 @@ pub enum JournalError {
     NoJournal {
         /// The folder.
         path: PathBuf,
+        /// Whether it has the results of a run.
+        has_results: bool,
     },
     /// A later version wrote the journal.
     #[error("{} was written by a later version of Ergometer (format {found}, this version reads up to {known})", path.display())]
@@ -53,11 +55,12 @@ pub enum JournalError {
 impl Diagnostic for JournalError {
     fn hint(&self) -> Option<Hint> {
         match self {
-            Self::NoJournal { .. } => Some(hint!(
-                "pass a run folder, which ",
-                command("profile"),
-                " creates in `runs` by default; a run without its journal can be read, but not finalized or resumed"
-            )),
+            Self::NoJournal { has_results: true, .. } => {
+                Some(hint!("a run without its journal can be read, but not finalized, attributed or resumed"))
+            }
+            Self::NoJournal { has_results: false, .. } => {
+                Some(hint!("pass a run folder; ", command("profile"), " creates them in `runs`"))
+            }
             Self::Version { .. } => Some(hint!("upgrade Ergometer")),
             Self::InUse { .. } => Some(hint!("wait for it to end, or stop it")),
             Self::Io { .. } | Self::Damaged { .. } => None,

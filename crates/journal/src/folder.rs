@@ -57,7 +57,8 @@ impl JournalFolder {
             return Err(JournalError::Io { action: "read", path: self.run.clone(), cause });
         }
         if !self.exists() {
-            return Err(JournalError::NoJournal { path: self.run.clone() });
+            let has_results = self.run.join("summary.json").is_file();
+            return Err(JournalError::NoJournal { path: self.run.clone(), has_results });
         }
         Manifest::read(&self.manifest_path())
     }

@@ -296,12 +296,12 @@ pub static METRICS: &[Metric] = &[
     Metric {
         formula: "correct answers / gross joules of the run",
         value: Value::PerJoule(|summary| Some(summary.intelligence.as_ref()?.per_joule.value)),
-        ..metric("intelligence_per_joule", "intelligence/joule", Unit::Count("/J"), HIGHER)
+        ..metric("intelligence_per_joule", "correct answers per joule", Unit::Count("/J"), HIGHER)
     },
     Metric {
         formula: "accuracy / mean gross power",
         value: Value::PerJoule(|summary| Some(summary.intelligence.as_ref()?.per_watt?.value)),
-        ..metric("intelligence_per_watt", "intelligence/watt", Unit::Count("/W"), HIGHER)
+        ..metric("intelligence_per_watt", "accuracy per watt", Unit::Count("/W"), HIGHER)
     },
     Metric {
         formula: "gross joules of the run / its duration",

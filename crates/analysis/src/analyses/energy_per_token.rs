@@ -30,7 +30,8 @@ impl Analysis for EnergyPerToken {
     }
 
     fn about(&self) -> &'static str {
-        "joules per output token and per total token (input and output), by answer length; gross and net"
+        "joules per output token and per total token (input and output), by answer length; gross (all energy) \
+         and net (above idle power)"
     }
 
     fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError> {

@@ -136,7 +136,9 @@ fn table(run: &Run, rows: &[Row]) -> Table {
         ]);
     }
     table.notes.push(String::from("in parentheses: 95 % interval of the median; p99 needs at least 100 values"));
-    table.notes.push(String::from("(all): over all queries, including failed ones"));
+    table.notes.push(String::from(
+        "schedule lag: how late the client sent a request; (all): over all queries, including failed ones",
+    ));
     if run.block() > 1 {
         table.notes.push(String::from("requests overlap and are not independent, so the intervals are too narrow"));
     }

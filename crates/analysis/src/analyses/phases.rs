@@ -125,8 +125,8 @@ impl PhasesByClock {
         for (label, part, unit) in [
             ("prefill time", self.prefill.time, Unit::SECONDS),
             ("decode time", self.decode.time, Unit::SECONDS),
-            ("prefill energy", self.prefill.energy, Unit::JOULES),
-            ("decode energy", self.decode.energy, Unit::JOULES),
+            ("prefill energy, gross", self.prefill.energy, Unit::JOULES),
+            ("decode energy, gross", self.decode.energy, Unit::JOULES),
         ] {
             let per = part.per_token;
             table.rows.push(vec![
@@ -300,30 +300,34 @@ struct Comparison {
 
 fn comparisons(parts: &PhasesByClock, costs: &[Cost]) -> Vec<Comparison> {
     let plane = |name: &str| costs.iter().find(|cost| cost.name == name).and_then(|cost| cost.plane);
-    let per = |what, unit, part: PhaseTotal, by_regression: Option<Coefficient>| {
+    let per = |what, (tokens, other), unit, part: PhaseTotal, by_regression: Option<Coefficient>| {
         let (by_clock, by_regression) = (part.per_token?, by_regression?);
         let intervals = by_clock.interval.zip(by_regression.interval);
         let differ = intervals.map(|(one, other)| one.high < other.low || other.high < one.low);
         let verdict = match differ {
-            None => "no verdict: too few queries for an interval",
+            None if by_clock.interval.is_none() => String::from(
+                "no verdict: the value by request has no interval (fewer than 10 independent blocks of queries)",
+            ),
+            None => String::from("no verdict: the regression has no interval (too few queries)"),
             Some(false) if by_regression.interval.is_some_and(|interval| interval.contains(0.0)) => {
-                "regression is inconclusive: its interval contains zero"
+                String::from("regression is inconclusive: its interval contains zero")
             }
-            Some(false) => "they agree",
+            Some(false) => String::from("they agree"),
             Some(true) if by_clock.value > by_regression.value => {
-                "they differ: the phase includes the fixed cost of a query"
+                String::from("they differ: the phase includes the fixed cost of a query")
             }
-            Some(true) => "they differ: part of the token's cost falls into the other phase",
+            Some(true) => format!("they differ: part of the cost of {tokens} tokens is in the {other} phase"),
         };
-        Some(Comparison { what, unit, by_clock, by_regression, differ, verdict: verdict.to_owned() })
+        Some(Comparison { what, unit, by_clock, by_regression, differ, verdict })
     };
+    let (input, output) = (("input", "decode"), ("output", "prefill"));
     let (time, energy) = (plane("time_s"), plane("gross_energy_j"));
     let (prefill, decode) = (&parts.prefill, &parts.decode);
     let found = [
-        per("seconds per input token", Unit::SECONDS, prefill.time, time.map(|plane| plane.per_input_token)),
-        per("seconds per output token", Unit::SECONDS, decode.time, time.map(|plane| plane.per_output_token)),
-        per("joules per input token", Unit::JOULES, prefill.energy, energy.map(|plane| plane.per_input_token)),
-        per("joules per output token", Unit::JOULES, decode.energy, energy.map(|plane| plane.per_output_token)),
+        per("seconds per input token", input, Unit::SECONDS, prefill.time, time.map(|plane| plane.per_input_token)),
+        per("seconds per output token", output, Unit::SECONDS, decode.time, time.map(|plane| plane.per_output_token)),
+        per("joules per input token", input, Unit::JOULES, prefill.energy, energy.map(|plane| plane.per_input_token)),
+        per("joules per output token", output, Unit::JOULES, decode.energy, energy.map(|plane| plane.per_output_token)),
     ];
     found.into_iter().flatten().collect()
 }

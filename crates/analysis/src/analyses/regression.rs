@@ -245,7 +245,7 @@ fn warnings(run: &Run, zeros: &[ZeroWarning]) -> Vec<Message> {
     let failed = run.queries.len() - run.completed().count();
     if failed > 0 {
         warnings.push(Message::new(format!(
-            "{failed} of {} queries failed; a fit uses every query that has both quantities it relates",
+            "{failed} of {} queries failed; a fit includes those that have both of its values",
             run.queries.len()
         )));
     }
@@ -279,8 +279,10 @@ fn zeros(run: &Run) -> impl Iterator<Item = ZeroWarning> {
     });
     counts.into_iter().filter(|(_, _, count)| *count > 0).map(|(words, name, count)| ZeroWarning {
         text: format!(
-            "{} {words}",
-            if count == 1 { String::from("1 query has") } else { format!("{count} queries have") }
+            "{} {words}; fits {}",
+            if count == 1 { String::from("1 query has") } else { format!("{count} queries have") },
+            // Also in intelligence-per-watt.
+            if name == "per-query power" { "of power leave zeros out" } else { "include zeros" }
         ),
         in_file: format!("encountered {count} {name} samples equal to 0.0 in dataset"),
     })

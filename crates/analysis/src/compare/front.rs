@@ -148,7 +148,7 @@ fn column(metric: &'static Metric, groups: &[Group<'_>]) -> Result<Vec<f64>, Str
         let values: Vec<f64> = group.runs.iter().filter_map(|run| metric::value(metric, run)).collect();
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     };
-    let value = |group: &Group<'_>| mean(group).ok_or_else(|| format!("{} has no value", group.label));
+    let value = |group: &Group<'_>| mean(group).ok_or_else(|| format!("run `{}` has no value", group.label));
     groups.iter().map(value).collect()
 }
 

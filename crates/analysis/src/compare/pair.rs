@@ -82,7 +82,7 @@ impl<'a> Pair<'a> {
             Row { metric, unit: metric.unit, baseline, candidate, change: None, verdict: Verdict::None, reason: None };
         let (Some(first), Some(second)) = (baseline, candidate) else {
             let lacks = if baseline.is_none() { self.baseline.label } else { self.candidate.label };
-            row.reason = Some(format!("{lacks} has no value"));
+            row.reason = Some(format!("run `{lacks}` has no value"));
             return Some(row);
         };
         if metric.needs_energy() {
@@ -150,7 +150,7 @@ impl<'a> Pair<'a> {
         let groups = [self.baseline, self.candidate];
         let is_lost = |group: &&&Group<'_>| group.runs.iter().any(|run| may_be_nothing(run) == Some(true));
         let lost = groups.iter().find(is_lost).filter(|_| metric.name == "net_joules_per_query")?;
-        Some(format!("no ratio, because the interval of {} includes zero", lost.label))
+        Some(format!("no ratio, because the interval of run `{}` includes zero", lost.label))
     }
 
     /// Why the energy of the two sides cannot be compared.
@@ -166,7 +166,8 @@ impl<'a> Pair<'a> {
         let differ = one != two || one.contains(" and ");
         let Group { label: first, .. } = self.baseline;
         let Group { label: second, .. } = self.candidate;
-        differ.then(|| format!("energy is {one} in {first} and {two} in {second}, which are never compared"))
+        differ
+            .then(|| format!("energy is {one} in run `{first}` and {two} in run `{second}`, which are never compared"))
     }
 
     /// The change, with an interval from the variation inside the runs.

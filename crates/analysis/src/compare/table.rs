@@ -23,7 +23,7 @@ pub(super) fn table(baseline: &Side, candidate: &Candidate, place: usize) -> Tab
     let mut table = Table::new(&format!("compare_{}", place + 1), &title, &columns);
     table.rows = candidate.rows.iter().map(row).collect();
     if let Some(subject) = candidate.comparability.subject() {
-        table.notes.push(format!("compared by {}", subject.text()));
+        table.notes.push(format!("the runs differ in {}", subject.text()));
     }
     table.notes.push(candidate.comparability.verdict.clone());
     table.notes.extend(candidate.notes.iter().cloned());

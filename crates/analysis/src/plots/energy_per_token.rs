@@ -66,7 +66,7 @@ impl Plot for EnergyPerToken {
             return Ok(Vec::new());
         }
         notes.push(String::from(if input.runs.iter().any(|run| run.block() > 1) {
-            "Coloured dots are groups of queries of similar length: total joules / total output tokens. Queries overlap, so groups have no interval."
+            "Colored dots are groups of queries of similar length: total joules / total output tokens. Queries overlap, so groups have no interval."
         } else {
             "Dots with whiskers are groups of queries of similar length: total joules / total output tokens, with a 95 % interval (bootstrap)."
         }));

@@ -83,8 +83,9 @@ fn rule(power: &PhasePower) -> Vec<String> {
         ];
     }
     let mut notes = vec![format!(
-        "Mean power in intervals of {width}, stacked. The total is measured. Above idle it is divided in proportion to the \
-         modelled joules of the prompts (at their first tokens) and of the later tokens that arrived in the interval. A \
+        "Mean power in intervals of {width}, stacked. The total is measured. Power above idle is split into \
+         prefill and decode in proportion to the energy that the cost model predicts for each interval: a prompt counts \
+         when its first token arrives, every later token when it arrives. A \
          decode step is shared equally by the requests that were decoding. After a time without tokens, the joules of \
          the next ones are spread over that time."
     )];

@@ -220,9 +220,6 @@ fn a_report_shows_the_cost_model_and_net_joules() {
     assert!(section(&page, "costs").unwrap() > section(&page, "joules").unwrap());
     assert_eq!(columns(&page).last().unwrap(), "net_j");
     let html = page.html();
-    assert!(
-        html.contains("Cost model of the server")
-            && html.contains("add requests with more different lengths of prompts")
-    );
+    assert!(html.contains("Cost model of the server") && html.contains("add requests with more varied prompt lengths"));
     assert!(html.contains("2.000 J (1.500 J to 2.500 J)"));
 }

@@ -2,9 +2,10 @@
 
 use std::ffi::OsString;
 
-use clap::Args;
+use clap::{Arg, Args};
 use ergometer_analysis::compare::Limit;
 use ergometer_diagnostics::{CommandLine, Diagnostic as _};
+use ergometer_runs::metrics::METRICS;
 
 use super::Format;
 
@@ -18,11 +19,10 @@ pub(crate) struct CompareArguments {
     /// Run folders, the baseline first, or one sweep folder; `+` joins the repeats of a run, as in a1+a2+a3.
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<OsString>,
-    /// Exit with code 1 if this condition is true: METRIC OPERATOR LIMIT, where the operator is >, >=, < or <=, and
-    /// docs/compare.md lists the metrics. A limit without a sign is a value (200ms, 90%). A limit with a sign is a
-    /// change from the baseline: +5% relative to it, +20ms in the unit of the metric, -2 in percentage points of a
-    /// share such as accuracy. A change that is not statistically significant is only a warning, except with --strict.
-    /// Repeatable, or separated by commas.
+    /// Exit with code 1 if this condition is true: METRIC OPERATOR LIMIT, where the operator is >, >=, < or <=. A
+    /// limit without a sign is a value (200ms, 90%). A limit with a sign is a change from the baseline: +5% relative to
+    /// it, +20ms in the unit of the metric, -2 in percentage points of a share such as accuracy. A change that is not
+    /// statistically significant is only a warning, except with --strict. Repeatable, or separated by commas.
     #[arg(long, value_name = "EXPR", value_parser = parse_limits)]
     pub(crate) fail_if: Vec<Limits>,
     /// With --fail-if: also fail if the change is beyond the limit but not statistically significant.
@@ -48,6 +48,13 @@ pub(crate) struct Limits(pub(crate) Vec<Limit>);
 
 fn parse_limits(text: &str) -> Result<Limits, String> {
     Limit::parse(text).map(Limits).map_err(|error| error.one_line(&CommandLine))
+}
+
+/// Adds the metrics to the long help of `--fail-if`.
+pub(super) fn with_metrics(fail_if: Arg) -> Arg {
+    let metrics: Vec<&str> = METRICS.iter().filter(|metric| metric.in_comparisons).map(|metric| metric.name).collect();
+    let help = fail_if.get_help().map(ToString::to_string).unwrap_or_default();
+    fail_if.long_help(format!("{help}.\n\nMetrics: {}", metrics.join(", ")))
 }
 
 /// Parses a percentage.

@@ -21,8 +21,8 @@ pub(crate) struct LoadArguments {
     /// make a sweep.
     #[arg(long, value_name = "R[,R…]", conflicts_with = "concurrency", value_delimiter = ',', value_parser = parse_rate)]
     pub(crate) rate: Vec<f64>,
-    /// Arrival process of --rate: constant, poisson or gamma:SHAPE. A shape below 1 sends bursts; the default shape is
-    /// 0.5 [default: poisson].
+    /// Arrival process of --rate: constant, poisson or gamma[:SHAPE]. A shape below 1 sends bursts; `gamma` alone has
+    /// shape 0.5 [default: poisson].
     #[arg(long, value_name = "PROCESS", value_parser = parse_arrivals)]
     pub(crate) arrivals: Option<Arrivals>,
     /// Replay the arrival times and the prompt and output lengths in this file: Mooncake (JSON Lines) or BurstGPT

@@ -72,7 +72,8 @@ pub(crate) enum Command {
     Profile(Box<ProfileArguments>),
     /// Write the result files of a run from its journal, for example after it was killed.
     Finalize(FinalizeArguments),
-    /// Fit one cost model to several runs of a server, and rewrite the energy of their requests.
+    /// Estimate the energy of each request again, with one cost model (energy per token and per step) fitted to several
+    /// runs of a server.
     Attribute(AttributeArguments),
     /// Analyze saved runs: energy per token, latency distributions, prefill and decode.
     Analyze(AnalyzeArguments),
@@ -81,6 +82,7 @@ pub(crate) enum Command {
     /// Write a report of saved runs as one self-contained HTML file.
     Report(ReportArguments),
     /// Compare runs, and test whether differences are statistically significant.
+    #[command(mut_arg("fail_if", compare::with_metrics))]
     Compare(CompareArguments),
     /// List datasets, clients, graders, sensors, analyses, visualizations or models.
     List(Box<ListArguments>),
@@ -153,7 +155,8 @@ pub(crate) struct MeasureArguments {
     /// Run the command this many times.
     #[arg(long, short = 'n', value_name = "N", default_value = "1", value_parser = parse_up_to::<100_000>)]
     pub(crate) repeat: u32,
-    /// Measure idle power for this long before and after the command, to compute net energy; 0s skips it.
+    /// Measure idle power for this long before and after the command, to compute net energy (energy above idle
+    /// power); 0s skips it.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     pub(crate) idle: Duration,
     /// Record every reading to this file, for `ergo energy` and `ergo monitor --replay`; a name ending in .gz is

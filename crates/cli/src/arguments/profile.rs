@@ -163,16 +163,18 @@ pub(crate) struct EnergyArguments {
     /// URL of the server's Prometheus metrics [default: /metrics of the server, if it responds]; `off` disables them.
     #[arg(long, value_name = "URL")]
     pub(crate) server_metrics: Option<String>,
-    /// Measure idle power for this long before and after the run, to compute net energy; 0s skips it.
+    /// Measure idle power for this long before and after the run, to compute net energy (energy above idle power); 0s
+    /// skips it.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     pub(crate) idle: Duration,
     /// Before a run with --concurrency 8 or more, or with --rate or --replay, send calibration requests for this long:
-    /// half of the time 1 in flight, half 4. They are not part of the results; they make the energy per request more
-    /// accurate. A calibration less than 24 hours old is used again. `off` disables it.
+    /// first one at a time, then four at a time, half of the time each. They are not part of the results; they make the
+    /// energy per request more accurate. A calibration less than 24 hours old is used again. `off` disables it.
     #[arg(long, value_name = "TIME|off", default_value = "6s", value_parser = parse_duration_or_off)]
     pub(crate) calibrate: Duration,
-    /// Log of the server's engine steps during the run, to attribute energy to requests: JSON Lines, or the log of vLLM
-    /// with --enable-logging-iteration-details. For a sweep, pass it to `ergo attribute` afterwards.
+    /// Log of the server's engine steps during the run, to attribute energy to requests: the log of vLLM with
+    /// --enable-logging-iteration-details, or JSON Lines with a prefill or decode step per line (format:
+    /// docs/attribution.md). For a sweep, pass it to `ergo attribute` afterwards.
     #[arg(long, value_name = "FILE")]
     pub(crate) engine_log: Option<PathBuf>,
     /// Number of model parameters, such as 8B or 135M, if the client does not report it.
@@ -195,8 +197,8 @@ pub(crate) struct OutputArguments {
     /// Suffix of the run folder's name.
     #[arg(long, value_name = "SUFFIX")]
     pub(crate) name: Option<String>,
-    /// Replace a run of the same name as soon as the new run has its first record, and a sweep as soon as the new sweep
-    /// has its first run.
+    /// Replace an existing run or sweep of the same name. The old one is kept until the new run has its first record, or
+    /// the new sweep its first run.
     #[arg(long)]
     pub(crate) overwrite: bool,
 }
@@ -257,8 +259,9 @@ impl From<RunFormat> for SummaryFormat {
 pub(crate) struct FinalizeArguments {
     /// Run folder.
     pub(crate) run: PathBuf,
-    /// Log of the server's engine steps, to attribute energy to requests: JSON Lines, or the log of vLLM with
-    /// --enable-logging-iteration-details.
+    /// Log of the server's engine steps, to attribute energy to requests: the log of vLLM with
+    /// --enable-logging-iteration-details, or JSON Lines with a prefill or decode step per line (format:
+    /// docs/attribution.md).
     #[arg(long, value_name = "FILE")]
     pub(crate) engine_log: Option<PathBuf>,
     /// Format of the summary.
@@ -271,7 +274,8 @@ pub(crate) struct AttributeArguments {
     /// Run folders with the same model, server and devices, or a sweep folder.
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
-    /// Log of the server's engine steps: JSON Lines, or the log of vLLM with --enable-logging-iteration-details.
+    /// Log of the server's engine steps: the log of vLLM with --enable-logging-iteration-details, or JSON Lines with a
+    /// prefill or decode step per line (format: docs/attribution.md).
     #[arg(long, value_name = "FILE")]
     pub(crate) engine_log: Option<PathBuf>,
     /// Output format.

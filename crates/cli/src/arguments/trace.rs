@@ -30,12 +30,15 @@ Times of a row:
 /// Defines the times of steps.
 const STEP_TIMES: &str = "\
 Times of a step:
-  window  time from the start to the end of the step itself
-  span    time from the first start to the last end of its events, which may run after the window
-  busy    time during which at least one of its events ran
-  self    sum of the durations of its events, each without the time of the events nested in it
-  share   its self time as a share of the self time of the device
-  total   sum of the durations of its events";
+  window start  start of the step itself
+  window        time from the start to the end of the step itself
+  work start    start of the first of its events
+  work span     time from the first start to the last end of its events, which may run after the window
+                (--sort span)
+  busy          time during which at least one of its events ran
+  self          sum of the durations of its events, each without the time of the events nested in it
+  share         its self time as a share of the self time of the device
+  total         sum of the durations of its events";
 
 /// Defines the times of scopes.
 const SCOPE_TIMES: &str = "\

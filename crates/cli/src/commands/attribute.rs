@@ -12,6 +12,7 @@ use ergometer_runs::Sweep;
 use ergometer_runs::summary::{AttributionSummary, Warning};
 use serde::Serialize;
 
+use super::profile::attribution::words;
 use super::profile::failure;
 use crate::arguments::{AttributeArguments, Format};
 use crate::csv;
@@ -111,7 +112,7 @@ fn as_table(rows: &[Row], screen: Screen) -> String {
         };
         table.row(vec![
             (Tone::Plain, run.clone()),
-            (Tone::Plain, or_dash(attribution.map(|found| found.method.clone()))),
+            (Tone::Plain, or_dash(attribution.map(|found| words(&found.method).to_owned()))),
             (Tone::Plain, joules(|found| Some(found.share))),
             (Tone::Plain, joules(|found| found.prefill_j)),
             (Tone::Plain, joules(|found| found.decode_j)),

@@ -182,6 +182,27 @@ fn runs_without_net_energy_are_shown_with_the_reason() {
 }
 
 #[test]
+fn runs_without_their_journals_cannot_be_attributed_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let sweep = folder.path().join("sweep");
+    let saved = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/h200_sweep");
+    let mut files = vec![PathBuf::from("sweep.json")];
+    for concurrency in ["1", "2", "4", "8", "16", "32", "64"] {
+        files.push(Path::new(&format!("concurrency_{concurrency}")).join("summary.json"));
+    }
+    for file in &files {
+        let to = sweep.join(file);
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::copy(saved.join(file), to).unwrap();
+    }
+    let sweep = sweep.to_str().unwrap();
+    assert_fails(&["attribute", sweep], 1, &["no run of", "has a journal with requests", "hint: if there is a copy"]);
+    let run = format!("{sweep}/concurrency_1");
+    assert_fails(&["attribute", &run], 1, &["has no journal", "can be read, but not finalized, attributed or resumed"]);
+    assert_fails(&["attribute", folder.path().to_str().unwrap()], 1, &["has no journal", "hint: pass a run folder"]);
+}
+
+#[test]
 fn finalize_uses_an_engine_log_after_runs_were_fitted_together() {
     let (_folder, runs, log) = recorded();
     done(&attribute(runs.each_ref().map(PathBuf::as_path), "json"));
@@ -212,7 +233,11 @@ fn a_server_on_another_machine_has_no_energy_to_attribute() {
     let (runs, server) = (folder.path().join("runs"), "http://192.0.2.1:9");
     let profile = ["profile", "--base-url", server, "--model", "m", "--engine-log", log, "--output-dir"];
     let profile = [&profile[..], &[runs.to_str().unwrap()]].concat();
-    assert_fails(&profile, 2, &["--engine-log has no effect: the server is on 192.0.2.1", "pass --server-is-local if"]);
+    assert_fails(
+        &profile,
+        2,
+        &["--engine-log cannot be used: the server is on 192.0.2.1", "pass --server-is-local if"],
+    );
     assert!(!runs.exists());
 }
 

@@ -72,7 +72,7 @@ fn two_models_are_compared_by_the_same_queries() {
 
     for (limit, code, says) in [
         ("accuracy < -2", 0, ""),
-        ("accuracy < 99.9%", 1, "error: small: accuracy is"),
+        ("accuracy < 99.9%", 1, "error: run `small`: accuracy is"),
         ("ttft_p50 > +10%", 1, "ttft_p50 changed by"),
         ("accuracy < +50", 1, "the condition `accuracy < +50` is true"),
         ("output_tokens_per_query > +0.001%,accuracy<-1", 0, ""),

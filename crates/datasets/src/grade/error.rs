@@ -65,9 +65,9 @@ impl Diagnostic for GraderError {
                 hint!(format!("the graders are {}; ", ids()), command("list graders"), " describes them")
             }
             Self::UnexpectedParameter { grader, .. } => hint!("use ", option("grader").value(*grader)),
-            Self::Tolerance { .. } => {
-                Hint::text("use numeric:0.01 for a difference of 0.01, or numeric:1% for one percent of the answer")
-            }
+            Self::Tolerance { .. } => Hint::text(
+                "use numeric:0.01 for a difference of 0.01, or numeric:1% for one percent of the reference answer",
+            ),
             Self::MissingPattern => Hint::text("write it as regex:'answer: (.*)'"),
             Self::Pattern { .. } => Hint::text("see https://docs.rs/regex#syntax for the syntax"),
         })

@@ -189,7 +189,7 @@ mod tests {
             ("exact:1", "grader `exact` takes no parameter, but has `1`. hint: use --grader exact"),
             (
                 "numeric:-1",
-                "`-1` is not a tolerance. hint: use numeric:0.01 for a difference of 0.01, or numeric:1% for one percent of the answer",
+                "`-1` is not a tolerance. hint: use numeric:0.01 for a difference of 0.01, or numeric:1% for one percent of the reference answer",
             ),
             ("regex", "grader `regex` needs a pattern. hint: write it as regex:'answer: (.*)'"),
         ] {

@@ -223,7 +223,9 @@ fn damaged_files_are_errors_without_panic_messages() {
 #[test]
 fn files_of_another_format_are_errors() {
     let csv = std::fs::read(fixture("table.csv")).unwrap();
-    assert!(read("x.parquet", &csv).unwrap_err().contains("not a Parquet file: it begins with other bytes"));
+    assert!(
+        read("x.parquet", &csv).unwrap_err().contains("not a Parquet file: its first bytes are of no known format")
+    );
     assert!(read("x.arrow", &csv).unwrap_err().contains("not an Arrow file"));
     assert!(read("x.parquet", b"version https://git-lfs.github.com/spec/v1\n").unwrap_err().contains("git lfs pull"));
     assert!(read("x.json", &csv).unwrap_err().contains("neither an array"));

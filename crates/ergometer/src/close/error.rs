@@ -64,6 +64,12 @@ pub enum CloseError {
         /// The name of that machine.
         host: String,
     },
+    /// The runs of a sweep were finalized, but have no journals.
+    #[error("no run of {} has a journal with requests, so its energy cannot be attributed again", path.display())]
+    NoJournals {
+        /// The sweep folder.
+        path: PathBuf,
+    },
     /// No request ended.
     #[error("no request of {} ended, so there is nothing to write", path.display())]
     NoRecords {
@@ -81,6 +87,7 @@ impl Diagnostic for CloseError {
             Self::NoRecords { path } => {
                 Some(hint!("resume it with ", command(format!("profile --resume {}", path.display()))))
             }
+            Self::NoJournals { .. } => Some(hint!("if there is a copy of journal/ of the runs, restore it")),
             Self::Grader(error) => error.hint(),
             Self::Readings { cause, .. } => cause.hint(),
             Self::Apart { .. } => Some(hint!("pass runs with the same model, server, client, hardware and devices")),

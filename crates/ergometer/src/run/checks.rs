@@ -48,8 +48,8 @@ impl Parts {
             return refuse(text, hint!("pass a recording with ", replay, ", or send at a rate with ", option("rate")));
         }
         if config.request.ignore_eos && config.request.max_tokens.is_none() && dataset.get(0)?.output_tokens.is_none() {
-            let text = String::from("answers that ignore the end of sequence would fill the whole context");
-            return refuse(text, hint!("limit their length with ", option("max-tokens")));
+            let text = String::from("`ignore_eos` needs a limit: without one, every answer fills the whole context");
+            return refuse(text, hint!("pass ", option("max-tokens")));
         }
         if !config.think.is_never() && dataset.get(0)?.turn.is_none() {
             let text = format!("the dataset {} is not multi-turn, so a think time has no effect", dataset.name());

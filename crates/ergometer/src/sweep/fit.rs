@@ -35,7 +35,10 @@ pub fn attribute(paths: &[PathBuf], engine_log: Option<&Path>) -> Result<Attribu
         let found = self::folders(&sweep, path);
         left_out.extend(run_folders(&sweep, path).filter(|run| run.is_dir() && !found.contains(run)));
         if found.is_empty() {
-            return Err(CloseError::NoRecords { path: path.clone() }.into());
+            let is_finalized = run_folders(&sweep, path).any(|run| Summary::read(&run).is_ok());
+            let path = path.clone();
+            let error = if is_finalized { CloseError::NoJournals { path } } else { CloseError::NoRecords { path } };
+            return Err(error.into());
         }
         folders.extend(found);
         sweeps.push((folder, sweep));

@@ -257,7 +257,7 @@ async fn energy_in_a_sensor_gap_is_unattributed_and_never_zero() {
     assert_balanced(totals);
     assert!(totals.balance.unattributed_j > 0.8 * GPU_W * 1.6, "{:?}", totals.balance);
     assert_near(totals.balance.meter_j, GPU_W * run.summary.duration_s, 0.03);
-    assert!(has_warning(&run, "of the energy is unattributed"), "{:?}", run.summary.warnings);
+    assert!(has_warning(&run, "of the energy cannot be assigned to requests"), "{:?}", run.summary.warnings);
     let table = Table::read(&rig.folder());
     let joules = table.floats(GROSS);
     assert_near(joules.iter().flatten().sum(), totals.balance.requests_j, 1e-6);

@@ -70,7 +70,7 @@ impl fmt::Display for ShareDoubt {
             }
             Self::UnreportedCache { tokens } => write!(
                 f,
-                "the server took {tokens:.0} prompt tokens from its cache, but does not report of which requests"
+                "the server took {tokens:.0} prompt tokens from its cache, but does not report for which requests"
             ),
             Self::OtherClients { server, ours } => {
                 write!(f, "the server generated {server:.0} tokens, of which {ours:.0} are of this run")

@@ -295,9 +295,10 @@ impl Diagnostic for Warning {
             ),
             Self::WithoutEnergy { .. } => hint!("energy figures cover the other queries only"),
             Self::Unattributed { .. } => hint!("something delayed the sensors: is the machine overloaded?"),
-            Self::Readings { session, .. } => hint!(format!(
-                "journal/session-{session}.readings.jsonl can be repaired by hand: remove its damaged lines"
-            )),
+            Self::Readings { session, .. } => hint!(
+                format!("remove the damaged lines of journal/session-{session}.readings.jsonl, then run "),
+                command("finalize")
+            ),
             Self::Damaged { .. } => {
                 hint!("check the disk; ", command("profile --resume"), " sends the missing queries again")
             }
@@ -310,7 +311,7 @@ impl Diagnostic for Warning {
                 "; until then the intervals are wide"
             ),
             Self::WideShares { doubt: ShareDoubt::PoorFit { .. } } => hint!(
-                "make a longer run with more different requests, or run ",
+                "make a longer run with requests of more varied lengths, or run ",
                 command("attribute RUN --engine-log FILE")
             ),
             Self::WideShares { doubt: ShareDoubt::UnreportedCache { .. } } => hint!(
@@ -448,7 +449,11 @@ impl fmt::Display for Warning {
                 write!(f, "{count} {queries} no energy: the sensors had no data for {them}")
             }
             Self::Unattributed { share } => {
-                write!(f, "{:.1} % of the energy is unattributed: the sensors had no data", share * 100.0)
+                write!(
+                    f,
+                    "{:.1} % of the energy cannot be assigned to requests: it was used while a sensor gave no readings",
+                    share * 100.0
+                )
             }
             Self::Damaged { lines } => {
                 let lines = plural(
@@ -459,7 +464,11 @@ impl fmt::Display for Warning {
                 write!(f, "{lines} skipped")
             }
             Self::Readings { session, cause } => {
-                write!(f, "session {session} has no energy, because its readings cannot be used: {cause}")
+                write!(
+                    f,
+                    "session {session} of the run (each resume starts a new session) has no energy: its readings cannot be \
+                     used: {cause}"
+                )
             }
             Self::Sensor { message, .. } | Self::ServerMetrics { message } => f.write_str(message),
             Self::ServerTokens { server, ours } => {
@@ -472,15 +481,12 @@ impl fmt::Display for Warning {
             Self::EngineLog { cause } => write!(f, "the engine log is not used: {cause}"),
             Self::EqualShare { count } => write!(
                 f,
-                "the energy of {} was divided equally: the run is too short for a cost model, or the answers have no streaming \
-                 or token counts",
+                "the energy of {} was divided equally: the run is too short for a cost model, or its answers were not \
+                 streamed or have no token counts",
                 plural(*count, "concurrent request", "concurrent requests")
             ),
             Self::WideShares { doubt } => {
-                write!(
-                    f,
-                    "the energy of each request has a wide interval, which covers other ways to divide it: {doubt}"
-                )
+                write!(f, "the energy of single requests is uncertain, so its intervals are wide: {doubt}")
             }
             Self::NoIdle => f.write_str("idle power was not measured, so there is no net energy"),
         }

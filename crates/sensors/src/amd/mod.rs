@@ -225,7 +225,7 @@ impl PowerScope {
 
     const fn description(self) -> &'static str {
         match self {
-            Self::Card => "power is the firmware's PPT value: GPU and memory, not always the whole board",
+            Self::Card => "power is the firmware's package power (PPT): GPU and memory, not always the whole board",
             Self::WithProcessors => {
                 "power is that of the whole socket, including the CPU cores, so RAPL's power is not added to it"
             }

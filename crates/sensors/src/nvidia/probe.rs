@@ -135,8 +135,8 @@ impl GpuProbe<'_> {
     }
 
     fn add_mig_finding(&mut self) {
-        let why = "MIG is enabled: energy and power are those of the whole GPU, not of one instance; utilization and GPM \
-                   are unavailable";
+        let why = "MIG is enabled: energy and power are those of the whole GPU, not of one instance; utilization and GPU \
+                   performance metrics (GPM) are unavailable";
         let fix =
             format!("turn MIG off to measure the whole GPU: `sudo nvidia-smi -i {} -mig 0`", self.target.device.index);
         self.find("MIG", Status::Limited { why: why.into(), fix: Some(fix) });

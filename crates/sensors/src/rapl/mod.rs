@@ -149,8 +149,9 @@ fn describe(zones: &[OpenZone]) -> Status {
         let contains = if zones[0].0.scope == Scope::Psys { "; includes the packages, do not add them" } else { "" };
         return Status::Works(format!("{gives}{contains}"));
     }
-    let why =
-        format!("{gives}; max_energy_range_uj is missing, so a wrap looks like a reset and loses the energy of 50 ms");
+    let why = format!(
+        "{gives}; max_energy_range_uj is missing, so when the counter overflows, the energy of up to 50 ms is lost"
+    );
     Status::Limited { why, fix: None }
 }
 

@@ -26,7 +26,7 @@ pub(super) fn reason(run: &Run) -> Message {
     }
     let Some(attribution) = &run.summary.attribution else {
         return Message::new("no cost model: the run was finalized by a version of Ergometer without cost models")
-            .with_hint(hint!("run ", command(format!("finalize {folder}"))));
+            .with_hint(hint!("run ", command(format!("finalize {folder}")), ", if the folder still has journal/"));
     };
     if attribution.methods.contains_key("equal_share") {
         return Message::new(

@@ -34,7 +34,8 @@ impl Analysis for CostModelAnalysis {
     }
 
     fn about(&self) -> &'static str {
-        "net joules per prompt token, prompt, decode step, sequence and context token; prices of request shapes"
+        "energy of each part of the server's work (net joules per prompt token, prompt, decode step, sequence and context \
+         token); predicts the energy of requests (--predict)"
     }
 
     fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError> {
@@ -160,7 +161,7 @@ fn warnings(costs: &[Cost], total: &Coefficients) -> Vec<Message> {
         let hint = if total.load_range < WIDE_LOAD_RANGE {
             hint!("fit runs at several loads together with ", command("attribute RUN…"))
         } else {
-            hint!("add requests with more different lengths of prompts and answers")
+            hint!("add requests with more varied lengths of prompts and answers")
         };
         warnings.push(Message::new(text).with_hint(hint));
     }
@@ -170,7 +171,7 @@ fn warnings(costs: &[Cost], total: &Coefficients) -> Vec<Message> {
 /// The data that tells two terms apart.
 fn remedy(one: Term, other: Term) -> Hint {
     match (one, other) {
-        (Term::PromptToken, Term::Prompt) => hint!("add requests with more different lengths of prompts"),
+        (Term::PromptToken, Term::Prompt) => hint!("add requests with more varied prompt lengths"),
         (Term::Step, Term::Sequence) => {
             hint!("fit runs at several loads together with ", command("attribute RUN…"))
         }

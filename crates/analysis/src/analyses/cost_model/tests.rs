@@ -46,8 +46,8 @@ fn costs_have_intervals_and_what_cannot_be_separated_is_named() {
     assert_eq!(
         hints,
         [
-            Some(String::from("add requests with more different lengths of prompts")),
-            Some(String::from("add requests with more different lengths of prompts and answers")),
+            Some(String::from("add requests with more varied prompt lengths")),
+            Some(String::from("add requests with more varied lengths of prompts and answers")),
         ]
     );
 }

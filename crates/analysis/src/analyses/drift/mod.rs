@@ -136,7 +136,7 @@ fn throttling_warning(held: &Throttling) -> Message {
     let share = format::percent(held.share().unwrap_or(0.0));
     Message::new(match held.by {
         ThrottlingSource::Reasons(_) => {
-            format!("{} was throttled for {share} of the time: {}", held.device, held.words())
+            format!("{} was throttled for {share} of the time. Reasons: {}", held.device, held.words())
         }
         ThrottlingSource::Clock { .. } => {
             format!("{}: {} for {share} of the time; the driver reports no throttle reasons", held.device, held.words())
@@ -193,13 +193,13 @@ fn table(trends: &[(Series, Trend)], has_sessions: bool) -> Table {
         table.rows.push(row);
     }
     table.notes.push(String::from(
-        "Change per minute: Theil-Sen slope over at most 30 time blocks, with a 95 % interval that is widened if neighbouring \
+        "Change per minute: Theil-Sen slope over at most 30 time blocks, with a 95 % interval that is widened if neighboring \
          blocks are autocorrelated.",
     ));
     table.notes.push(String::from(
         "Verdict: rises or falls if the interval excludes zero and the change exceeds 1 % (1 °C for temperatures). \
-         Without any drift, 1 in 20 intervals excludes zero. If values are autocorrelated, up to 1 in 5 do (for a \
-         correlation time of 50 s in a run of 5 minutes).",
+         Without any drift, 1 in 20 intervals excludes zero. With autocorrelated values it can be 1 in 5, for \
+         example with a correlation time of 50 s in a run of 5 minutes.",
     ));
     table
 }

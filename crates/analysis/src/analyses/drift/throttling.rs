@@ -76,7 +76,8 @@ impl Throttling {
             ThrottlingSource::Reasons(reasons) if reasons.is_empty() => String::from("nothing"),
             ThrottlingSource::Reasons(reasons) => {
                 let each = reasons.iter().map(|(_, words, seconds)| {
-                    format!("{words} {}", format::percent(seconds / self.seconds.max(f64::MIN_POSITIVE)))
+                    let share = format::percent(seconds / self.seconds.max(f64::MIN_POSITIVE));
+                    format!("{words} ({share} of the time)")
                 });
                 each.collect::<Vec<String>>().join(", ")
             }
@@ -257,7 +258,10 @@ mod tests {
         let found = throttling(&Telemetry { channels: vec![clock, reasons] }, &range());
         assert_eq!(found.len(), 1, "with throttle reasons, the clock is not used");
         assert!((found[0].seconds - 4.0).abs() < 1e-9 && (found[0].slow_seconds - 0.5).abs() < 1e-9, "{found:?}");
-        assert_eq!(found[0].words(), "clocks set by a user 25.0 %, power cap 12.5 %, hardware slowdown 6.2 %");
+        assert_eq!(
+            found[0].words(),
+            "clocks set by a user (25.0 % of the time), power cap (12.5 % of the time), hardware slowdown (6.2 % of the time)"
+        );
         assert_eq!(found[0].json()["reason_seconds"]["hw_slowdown"], 0.25);
     }
 

@@ -75,7 +75,8 @@ impl Balance {
         table.rows = parts.map(|(head, _, joules)| row(head, *joules)).collect();
         table.rows.push(row("total", self.meter));
         table.notes.push(String::from(
-            "requests + no request in flight + unattributed = total; idle power during requests is part of requests",
+            "requests + no request in flight + unattributed = total; idle power during requests is part of \
+             requests; unattributed: used while a sensor gave no readings",
         ));
         table
     }

@@ -37,7 +37,7 @@ impl Analysis for Efficiency {
 
     fn about(&self) -> &'static str {
         "correct answers per joule, accuracy per watt, joules per query, token and subject, and the energy \
-         balance: requests, idle and unattributed"
+         balance: with requests in flight, without, and while sensors had no readings"
     }
 
     fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError> {

@@ -44,7 +44,7 @@ const FIGURES: [Figure; 16] = [
     figure("goodput", "goodput/requests_per_second", "/s", |load| Some(load.goodput?.requests_per_second)),
     figure("TTFT p50", "ttft_ms/p50", "s", |load| seconds(Some(load.ttft_ms?.p50))),
     figure("TTFT p99", "ttft_ms/p99", "s", |load| seconds(load.ttft_ms?.p99)),
-    figure("TTFT from schedule p99", "ttft_scheduled_ms/p99", "s", |load| seconds(load.ttft_scheduled_ms?.p99)),
+    figure("TTFT from scheduled time p99", "ttft_scheduled_ms/p99", "s", |load| seconds(load.ttft_scheduled_ms?.p99)),
     figure("ITL p50", "itl_ms/p50", "s", |load| seconds(Some(load.itl_ms?.p50))),
     figure("ITL p99", "itl_ms/p99", "s", |load| seconds(load.itl_ms?.p99)),
     figure("TPOT p50", "tpot_ms/p50", "s", |load| seconds(Some(load.tpot_ms?.p50))),

@@ -37,7 +37,7 @@ impl LimitedMetric {
     pub(super) const fn head(self) -> &'static str {
         match self {
             Self::Ttft => "TTFT",
-            Self::TtftScheduled => "TTFT from schedule",
+            Self::TtftScheduled => "TTFT from scheduled time",
             Self::Tpot => "TPOT",
             Self::Itl => "longest ITL",
             Self::E2e => "E2E",

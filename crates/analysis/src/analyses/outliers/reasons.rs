@@ -117,7 +117,7 @@ impl<'a> Evidence<'a> {
     fn beginning(&self, query: &Query) -> Option<String> {
         let (_, ends) = self.sessions.get(&query.session)?;
         let sent = query.sent?.nanos_since_epoch();
-        (sent < *ends.first()?).then(|| String::from("among the first of the session"))
+        (sent < *ends.first()?).then(|| String::from("among the first after the start or a resume"))
     }
 
     fn repeated(&self, case: &Case) -> Vec<String> {

@@ -90,7 +90,7 @@ fn warn(results: &Results, screen: Screen) {
     for candidate in &results.comparison.candidates {
         for warning in candidate.comparability.all_warnings() {
             let line = match warning {
-                Warning::Differs(text) if several => format!("{}: {text}", candidate.side.label),
+                Warning::Differs(text) if several => format!("run `{}`: {text}", candidate.side.label),
                 // A condition names its side; a condition of the baseline appears for every candidate.
                 Warning::Differs(text) | Warning::Condition(text) => text,
             };
@@ -109,7 +109,7 @@ fn verdict(judged: &[LimitOutcome], strict: bool, screen: Screen) -> ExitCode {
     let mut fails = false;
     for LimitOutcome { candidate, outcome, message, .. } in judged {
         let Some(message) = message else { continue };
-        let line = format!("{candidate}: {message}");
+        let line = format!("run `{candidate}`: {message}");
         if *outcome == Outcome::Unsure && !strict {
             screen.warning(&Message::new(line).with_hint(hint!(
                 "run more queries or repeats for a clear result; ",

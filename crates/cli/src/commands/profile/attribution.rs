@@ -72,9 +72,9 @@ fn divided(found: &AttributionSummary) -> String {
     }
     parts.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
     if let [(words, _)] = parts[..] {
-        return words.to_owned();
+        return shared(words);
     }
-    let parts = parts.into_iter().map(|(words, count)| format!("{} {words}", thousands(count as f64)));
+    let parts = parts.into_iter().map(|(words, count)| format!("{} {}", thousands(count as f64), shared(words)));
     parts.collect::<Vec<_>>().join(", ")
 }
 
@@ -83,15 +83,27 @@ fn evidence(method: &str) -> Option<Evidence> {
     serde_json::from_value(method.into()).ok()
 }
 
-/// A method in words.
-fn words(method: &str) -> &'static str {
+/// The words for the methods of single windows: a request with no others in flight.
+const ALONE: &str = "measured alone";
+const EQUALLY: &str = "equally";
+
+/// A method in words: how energy was shared among requests.
+pub(in crate::commands) fn words(method: &str) -> &'static str {
     match evidence(method) {
-        Some(Evidence::StepLog) => "divided by the step log of the engine",
-        Some(Evidence::Arrivals) => "divided by the arrival times of tokens",
-        Some(Evidence::Tokens) => "divided by token counts",
-        None if method == EnergyMethod::EqualShare.to_string() => "divided equally among the requests in flight",
+        Some(Evidence::StepLog) => "by the step log of the engine",
+        Some(Evidence::Arrivals) => "by arrival times of tokens",
+        Some(Evidence::Tokens) => "by token counts",
+        None if method == EnergyMethod::EqualShare.to_string() => EQUALLY,
         // The other methods are those of single windows.
-        None => "measured alone",
+        None => ALONE,
+    }
+}
+
+fn shared(words: &str) -> String {
+    match words {
+        ALONE => words.to_owned(),
+        EQUALLY => String::from("shared equally among the requests in flight"),
+        words => format!("shared among requests {words}"),
     }
 }
 
@@ -168,7 +180,7 @@ mod tests {
         for share in [1e-9, 0.0, -0.5] {
             found["share"] = json!(share);
             let text = shown(&found, 2, None);
-            assert!(text.starts_with("attribution         1 query  ± 2.000 J per query divided"), "{text}");
+            assert!(text.starts_with("attribution         1 query  ± 2.000 J per query shared"), "{text}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! `ergo profile`: sends a dataset to a model, writes a run folder and prints its summary.
 
-mod attribution;
+pub(super) mod attribution;
 pub(super) mod config;
 mod head;
 mod live;
@@ -93,7 +93,7 @@ fn check_has_energy(config: &RunConfig) -> Result<(), Failure> {
     if config.server_is_local {
         return Ok(());
     }
-    let message = format!("--engine-log has no effect: the server is on {host}, and its energy is not measured here");
+    let message = format!("--engine-log cannot be used: the server is on {host}, and its energy is not measured here");
     Err(Failure::usage(message).hint(hint!(
         "pass ",
         flag("server-is-local"),

@@ -207,10 +207,12 @@ fn energy_rows(
         format!("{} J", digits(balance.meter_j)),
         String::new(),
         format!(
-            "requests {} + no request in flight {} + unattributed {}",
+            "requests {} + no request in flight {} + unattributed {}{}",
             share(balance.requests_j),
             share(balance.idle_j),
-            share(balance.unattributed_j)
+            share(balance.unattributed_j),
+            // The same threshold as in the figure, which rounds.
+            if balance.unattributed_j / balance.meter_j >= 0.0005 { " (while a sensor gave no readings)" } else { "" }
         ),
     );
     if let Some(seconds) = energy.processor_s {
@@ -224,14 +226,14 @@ fn energy_rows(
     if let Some(intelligence) = &summary.intelligence {
         let joule = intelligence.per_joule_with_meter.unwrap_or(intelligence.per_joule);
         row(
-            "intelligence/joule",
+            "correct answers per joule",
             format!("{} correct/J", significant(joule.value)),
             range(joule),
             intelligence.energy.map_or_else(String::new, |energy| energy.to_string()),
         );
         if let Some(watt) = intelligence.per_watt_with_meter {
             row(
-                "intelligence/watt",
+                "accuracy per watt",
                 format!("{} /W", significant(watt.value)),
                 range(watt),
                 String::from("accuracy / mean power"),

@@ -27,7 +27,9 @@ pub(super) fn median(found: &Distribution) -> (String, String) {
 pub(super) fn rows(load: &LoadSummary, config: &RunConfig, row: &mut impl FnMut(&'static str, String, String, String)) {
     let figures = &load.whole;
     let lag = figures.schedule_lag_ms.as_ref();
-    let lag = lag.map_or_else(String::new, |lag| format!(", schedule lag {} ms p50, {}", digits(lag.p50), tail(lag)));
+    let lag = lag.map_or_else(String::new, |lag| {
+        format!(", schedule lag (how late the client sent a request) {} ms p50, {}", digits(lag.p50), tail(lag))
+    });
     let sent = || figures.sent_per_second.map(|rate| format!("{}/s sent", digits(rate))).unwrap_or_default();
     match config.schedule {
         Schedule::Concurrency { concurrency } => {
@@ -55,7 +57,7 @@ pub(super) fn rows(load: &LoadSummary, config: &RunConfig, row: &mut impl FnMut(
     };
     let scheduled = figures.ttft_scheduled_ms.filter(|_| load.concurrency.is_none());
     let scheduled =
-        scheduled.map(|ttft| format!("from the scheduled time {} ms p50, {}", digits(ttft.p50), tail(&ttft)));
+        scheduled.map(|ttft| format!("TTFT from scheduled time {} ms p50, {}", digits(ttft.p50), tail(&ttft)));
     times("TTFT", &figures.ttft_ms, scheduled.unwrap_or_default());
     times("TTFO", &figures.ttfo_ms, String::from("to the first output that is not reasoning"));
     times("ITL", &figures.itl_ms, String::from("between chunks"));

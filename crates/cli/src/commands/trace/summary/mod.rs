@@ -136,18 +136,10 @@ fn kernels(trace: &Trace, planes: &[PlaneSummary], filter: &Filter) -> Vec<Row> 
 /// Notes that explain the figures.
 pub(super) fn notes(trace: &Trace, planes: &[PlaneSummary]) -> Vec<String> {
     let mut notes = Vec::new();
-    let mut buffers: Vec<&str> = trace
-        .kinds()
-        .iter()
-        .filter_map(|kind| kind.op.map(|op| trace.text(op)))
-        .filter(|op| op.starts_with("command_buffer"))
-        .collect();
-    buffers.sort_unstable();
-    buffers.dedup();
-    if let Some(first) = buffers.first() {
-        let others = if buffers.len() > 1 { format!(" and {} more", buffers.len() - 1) } else { String::new() };
-        notes.push(format!(
-            "kernels run inside CUDA graphs: their op name is the kernel name, and hlo_op is {first}{others}"
+    let ops = || trace.kinds().iter().filter_map(|kind| kind.op.map(|op| trace.text(op)));
+    if ops().any(|op| op.starts_with("command_buffer")) {
+        notes.push(String::from(
+            "kernels run inside CUDA graphs, so the trace does not name their ops: the op column shows the kernel name",
         ));
     }
     for plane in planes.iter().filter(|plane| !plane.work.is_empty()) {

@@ -154,7 +154,10 @@ fn classes(work: &WorkSummary) -> Option<String> {
         .map(|class| {
             let [busy, exposed] = [class.busy, class.exposed].map(|time| time_ps(time.get() as f64));
             let count = counted(class.events, "event", "events");
-            format!("{}  {count}, busy {busy}, exposed {exposed}", class.class.label())
+            let times = format!("{}  {count}, busy {busy},", class.class.label());
+            let alone = format!("{exposed} of it while nothing was computed");
+            let is_too_wide = width().is_some_and(|limit| times.len() + alone.len() + 3 > limit);
+            format!("{times}{}{alone}", if is_too_wide { "\n    " } else { " " })
         })
         .collect();
     (!lines.is_empty()).then(|| lines.join("\n  "))
