@@ -4,7 +4,7 @@
 //! journal of each run before its files are written, so a killed command is repeated by `ergo finalize`.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use ergometer_attribution::{Calibration, EngineLog, Steps};
@@ -12,6 +12,7 @@ use ergometer_clients::Locality;
 use ergometer_datasets::grade::Grader;
 use ergometer_runs::cost_model::{CostModels, Evidence};
 use ergometer_runs::store::{MetadataShape, write_file};
+use flate2::bufread::MultiGzDecoder;
 
 use super::attribution::{Observed, fit_models};
 use super::review_results::ReviewResults;
@@ -81,7 +82,14 @@ fn excerpt(path: &Path, run: &Path, sessions: &[LoadedSession]) -> Result<Vec<u8
     let (first, last) = first.zip(last).ok_or_else(|| CloseError::NoRecords { path: run.to_path_buf() })?;
     let unusable = |cause| CloseError::EngineLog { path: path.to_path_buf(), cause };
     let file = File::open(path).map_err(|error| unusable(error.into()))?;
-    EngineLog::excerpt(BufReader::new(file), first, last).map_err(unusable)
+    let mut file = BufReader::new(file);
+    let is_gzip = file.fill_buf().map_err(|error| unusable(error.into()))?.starts_with(&[0x1f, 0x8b]);
+    let excerpt = if is_gzip {
+        EngineLog::excerpt(BufReader::new(MultiGzDecoder::new(file)), first, last)
+    } else {
+        EngineLog::excerpt(file, first, last)
+    };
+    excerpt.map_err(unusable)
 }
 
 /// Whether any request of these sessions is a record.

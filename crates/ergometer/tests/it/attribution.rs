@@ -141,7 +141,10 @@ fn an_engine_log_gives_the_steps() {
     let log = folder.path().join("steps.jsonl");
     let steps = engine_log();
     fs::write(&log, &steps).unwrap();
+    attribute(&runs, Some(&fixtures().join("steps.jsonl.gz"))).unwrap();
+    let compressed = fs::read(runs[0].join("requests.parquet")).unwrap();
     attribute(&runs, Some(&log)).unwrap();
+    assert_eq!(fs::read(runs[0].join("requests.parquet")).unwrap(), compressed, "a compressed log gives the same");
     // The reference includes one more run, at 64 in flight.
     assert_close_to_truth(&runs, [0.02, 0.02, 0.04], "step_log");
     // A log of other requests is not used, and the run says why.
