@@ -11,11 +11,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::cell::{self, Unit};
+use super::cost_model;
 use super::energy_per_token::Ratio;
 use super::order::in_sending_order;
 use super::{Analysis, Findings, Options, shared_warnings, to_value};
 use crate::AnalysisError;
-use ergometer_runs::cost_model::Evidence;
 use ergometer_runs::saved::{Query, Run};
 
 /// The `phases` analysis.
@@ -199,7 +199,7 @@ fn costs(run: &Run, queries: &[&Query]) -> Vec<Cost> {
     if run.energy.is_some() {
         costs.push(cost("gross_energy_j", "gross energy", Unit::JOULES, &|query| Some(query.energy?.gross)));
         costs.push(cost("net_energy_j", "net energy", Unit::JOULES, &|query| query.energy?.net));
-        if is_from_cost_model(run) {
+        if cost_model::is_used(run) {
             // A fit would only find the cost model again, without its uncertainty.
             for cost in costs.iter_mut().filter(|cost| cost.unit == Unit::JOULES) {
                 let reason = "the energy of each query comes from the cost model (--analysis cost-model)";
@@ -208,13 +208,6 @@ fn costs(run: &Run, queries: &[&Query]) -> Vec<Cost> {
         }
     }
     costs
-}
-
-/// Whether the energy of queries that ran together was computed from fitted costs of tokens.
-fn is_from_cost_model(run: &Run) -> bool {
-    let methods = run.summary.attribution.iter().flat_map(|found| found.methods.keys());
-    let mut evidence = methods.map(|method| serde_json::from_value::<Evidence>(method.as_str().into()));
-    evidence.any(|evidence| evidence.is_ok())
 }
 
 /// Why a cost could not be fitted.

@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::cell::{self, Unit};
+use super::cost_model;
 use super::{Analysis, Findings, Options, shared_warnings};
 use crate::AnalysisError;
 use ergometer_runs::saved::{Query, Run};
@@ -245,7 +246,7 @@ fn warnings(run: &Run, zeros: &[ZeroWarning]) -> Vec<Message> {
     let failed = run.queries.len() - run.completed().count();
     if failed > 0 {
         warnings.push(Message::new(format!(
-            "{failed} of {} queries failed; a fit includes those that have both of its values",
+            "{failed} of {} queries failed; a fit includes a failed query if both values that it relates are known",
             run.queries.len()
         )));
     }
@@ -321,7 +322,15 @@ fn table<'a>(run: &Run, fits: impl Iterator<Item = &'a Fit>) -> Table {
         "value ± half-width, or low to high: 95 % interval (Student's t). The Theil-Sen slope is robust to outliers.",
     ));
     if let Some(source) = run.energy {
-        table.notes.push(format!("gross and net energy are {}", source.name()));
+        let source = source.name();
+        table.notes.push(if cost_model::is_used(run) {
+            format!(
+                "the total energy is {source}; the cost model shares it among the queries, so fits of energy partly \
+                 repeat the cost model"
+            )
+        } else {
+            format!("gross and net energy are {source}")
+        });
     }
     if run.block() > 1 {
         table.notes.push(String::from("requests overlap and are not independent, so the intervals are too narrow"));

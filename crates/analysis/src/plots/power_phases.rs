@@ -90,7 +90,9 @@ fn rule(power: &PhasePower) -> Vec<String> {
          the next ones are spread over that time."
     )];
     if power.bins.iter().flatten().any(|layers| layers.undivided > 0.0) {
-        notes.push(String::from("Above idle: no token came in or after the interval, so it is not divided."));
+        notes.push(String::from(
+            "Above idle: no token arrived during or after the interval, so its power is not divided.",
+        ));
     }
     notes
 }

@@ -50,11 +50,16 @@ fn parse_limits(text: &str) -> Result<Limits, String> {
     Limit::parse(text).map(Limits).map_err(|error| error.one_line(&CommandLine))
 }
 
+/// Explains the metrics of energy.
+const JOULES_HELP: &str = "joules_per_token is per output token. joules_per_input_token and \
+                           decode_joules_per_output_token are net (above idle power); the others are gross unless named \
+                           net.";
+
 /// Adds the metrics to the long help of `--fail-if`.
 pub(super) fn with_metrics(fail_if: Arg) -> Arg {
     let metrics: Vec<&str> = METRICS.iter().filter(|metric| metric.in_comparisons).map(|metric| metric.name).collect();
     let help = fail_if.get_help().map(ToString::to_string).unwrap_or_default();
-    fail_if.long_help(format!("{help}.\n\nMetrics: {}", metrics.join(", ")))
+    fail_if.long_help(format!("{help}.\n\nMetrics: {}\n\n{JOULES_HELP}", metrics.join(", ")))
 }
 
 /// Parses a percentage.

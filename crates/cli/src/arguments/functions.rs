@@ -17,8 +17,9 @@ const TOP_HELP: &str = "Number of variants; 0 prints all [default: 20 in tables,
 #[derive(Debug, Args)]
 #[command(
     after_help = "An execution on several devices counts once, with the longest of their times. With --prefix, --regex or \
-                  --min-duration its times cover only the events that match. `trimmed` is the mean ± standard \
-                  deviation without the smallest and the largest value, as older autotuners report it.\nTimes of an \
+                  --min-duration its times cover only the events that match. `mean` is shown ± half of its interval \
+                  (--level). `trimmed` is the mean ± standard deviation without the smallest and the largest value, as \
+                  older autotuners report it.\nTimes of an \
                   execution: busy is the time during which at least one of its events ran, span the time from its \
                   first start to its last end.",
     mut_arg("sort", |sort| sort.help(SORT_HELP)),

@@ -198,7 +198,7 @@ pub(crate) struct OutputArguments {
     #[arg(long, value_name = "SUFFIX")]
     pub(crate) name: Option<String>,
     /// Replace an existing run or sweep of the same name. The old one is kept until the new run has its first record, or
-    /// the new sweep its first run.
+    /// until the first run of the new sweep is finished.
     #[arg(long)]
     pub(crate) overwrite: bool,
 }

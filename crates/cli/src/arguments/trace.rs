@@ -20,7 +20,7 @@ Times of a row:
 
 /// Defines the times of modules and executions.
 const WORK_TIMES: &str = "\
-Times of a row:
+Times of a row (± is half of the 95 % interval of the mean over executions):
   busy   time during which at least one of its events ran
   span   time from the first start to the last end of its events
   self   sum of the durations of its events, each without the time of the events nested in it

@@ -49,7 +49,7 @@ fn failed_queries_are_a_warning() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let warnings = [
         "percentiles, energy_per_token, phases: 3 failed queries are left out",
-        "regression: 3 of 120 queries failed; a fit includes those that have both of its values",
+        "regression: 3 of 120 queries failed; a fit includes a failed query if both values that it relates are known",
     ];
     assert!(warnings.iter().all(|warning| stderr(&output).contains(warning)), "{}", stderr(&output));
 }

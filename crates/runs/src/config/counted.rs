@@ -32,7 +32,7 @@ impl Diagnostic for DeviceError {
             Self::Unknown(_) => None,
             Self::Server { .. } => Some(hint!(
                 option("device"),
-                " takes a device such as gpu:0, or a kind: gpu, cpu, npu, rail, meter; ",
+                " takes a device such as gpu:0, or a kind: gpu, cpu, npu, rail, meter, host; ",
                 option("server-metrics").value("off"),
                 " turns the server's metrics off"
             )),

@@ -206,5 +206,12 @@ fn evidence_words(evidence: Evidence) -> &'static str {
     }
 }
 
+/// Whether the energy of queries that ran together was computed from fitted costs of tokens.
+pub(super) fn is_used(run: &Run) -> bool {
+    let methods = run.summary.attribution.iter().flat_map(|found| found.methods.keys());
+    let mut evidence = methods.map(|method| serde_json::from_value::<Evidence>(method.as_str().into()));
+    evidence.any(|evidence| evidence.is_ok())
+}
+
 #[cfg(test)]
 mod tests;

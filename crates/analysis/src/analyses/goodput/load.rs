@@ -108,9 +108,9 @@ pub(super) fn fill(run: &Run, findings: &mut Findings) {
     add("mean power", "energy/mean_power_w", "W", power);
     if has_steady {
         table.notes.push(String::from(
-            "Steady state: completed are the requests that ended in it. For requests per second, each completed \
-             request counts with the share of its time in it, so the rate is not completed / duration. Tokens are \
-             those that arrived in it. Latencies and goodput cover the requests sent in it.",
+            "Column steady state: completed counts the requests that ended in the steady state. Requests per second \
+             counts each request by the share of its time that lies in the steady state, so it is not completed / \
+             duration. Tokens are those that arrived in it. Latencies and goodput cover the requests sent in it.",
         ));
     }
     if per_token.iter().all(Option::is_some) {
@@ -168,7 +168,7 @@ mod tests {
         );
         assert_eq!((found.warnings.len(), &found.summary["client_limited"]), (0, &json!(false)));
         let [note] = &found.tables[0].notes[..] else { panic!("{:?}", found.tables[0].notes) };
-        assert!(note.contains("the rate is not completed / duration"), "{note}");
+        assert!(note.contains("it is not completed / duration"), "{note}");
     }
 
     #[test]

@@ -154,6 +154,10 @@ fn notes(found: &Functions, ranking: Option<&Ranking>) -> Vec<String> {
         },
         digits_of(ranking.level * 100.0)
     ));
+    notes.push(String::from(
+        "to fastest: median ratio over all pairs of executions (Hodges-Lehmann), not the ratio of the medians, which \
+         decide the order",
+    ));
     notes
 }
 

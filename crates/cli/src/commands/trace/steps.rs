@@ -92,7 +92,8 @@ fn notes(trace: &Trace, found: &Steps, screen: Screen) -> Vec<String> {
                  the trace records the launch; else to the step in which it ran",
             ),
             StepsBy::Module => format!(
-                "the program has no step annotations: each step is one execution of {}, the busiest module, up to the next one",
+                "the program has no step annotations: a step lasts from one execution of {}, the busiest module, to the \
+                 next, with the executions of other modules in between",
                 trace.text(first.name)
             ),
         };

@@ -139,7 +139,7 @@ pub(super) fn notes(trace: &Trace, planes: &[PlaneSummary]) -> Vec<String> {
     let ops = || trace.kinds().iter().filter_map(|kind| kind.op.map(|op| trace.text(op)));
     if ops().any(|op| op.starts_with("command_buffer")) {
         notes.push(String::from(
-            "kernels run inside CUDA graphs, so the trace does not name their ops: the op column shows the kernel name",
+            "kernels run inside CUDA graphs, so the trace does not name their ops: `ergo trace ops` shows kernel names",
         ));
     }
     for plane in planes.iter().filter(|plane| !plane.work.is_empty()) {
