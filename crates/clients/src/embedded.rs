@@ -13,8 +13,8 @@ use tokio::sync::mpsc;
 
 use super::registry::names;
 use super::{
-    ChunkKind, Client, ClientError, ClientInfo, ClientSpec, FailureKind, Locality, ModelFacts, Request, RequestError,
-    RequestOptions, TokenSource, Transcript, Usage,
+    Chunk, ChunkKind, Client, ClientError, ClientInfo, ClientSpec, FailureKind, Locality, ModelFacts, Request,
+    RequestError, RequestOptions, TokenSource, Transcript, Usage,
 };
 
 const REQUEST_PARAMETERS: &[(&str, &str)] = &[
@@ -149,7 +149,10 @@ impl Client for Embedded {
             Ok::<_, GenerateError>((generated, processor_time))
         });
         while let Some((at, piece)) = receiver.recv().await {
-            transcript.push(at, ChunkKind::Content, &piece);
+            // The model counts tokens without text, so they are token events, too.
+            let kind = if piece.is_empty() { ChunkKind::Silent } else { ChunkKind::Content };
+            transcript.push_event(Chunk { at, kind, choice: 0 });
+            transcript.append(kind, &piece);
         }
         let broken = |cause: String| RequestError::new(FailureKind::MidStream, cause);
         let (generated, processor_time) = match work.await {
@@ -253,4 +256,29 @@ fn sampling(common: &RequestOptions, max_tokens: Option<u64>, index: u64) -> Res
         }
     }
     Ok(sampling)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn every_token_is_an_event() {
+        let client = Embedded::new(&ClientSpec { model: String::from("tiny"), ..ClientSpec::default() }).unwrap();
+        for ignore_eos in [false, true] {
+            let common = RequestOptions { max_tokens: Some(48), ignore_eos, ..RequestOptions::default() };
+            client.prepare(&common).await.unwrap();
+            let mut silent = 0;
+            for index in 0..4 {
+                let problem = format!("What is {index} + {index}?");
+                let request =
+                    Request { id: None, index, earlier: &[], problem: &problem, output_tokens: None, common: &common };
+                let mut transcript = Transcript::default();
+                client.stream(&request, &Clock::start(), &mut transcript).await.unwrap();
+                assert_eq!(transcript.chunks.len() as u64, transcript.usage.unwrap().output, "{transcript:?}");
+                silent += transcript.chunks.iter().filter(|chunk| chunk.kind == ChunkKind::Silent).count();
+            }
+            assert!(silent > 0, "ignore_eos {ignore_eos}: no token without text");
+        }
+    }
 }
