@@ -159,10 +159,35 @@ fn a_run_that_lost_a_record_does_not_succeed() {
     assert!(messages.contains("the run is incomplete") && messages.contains("--resume"), "{messages}");
 }
 
+#[test]
+fn a_sweep_that_lost_a_record_does_not_succeed() {
+    let server = Server::start(&["--tokens", "10", "--ttft", "20ms", "--gap", "5ms", "--model", "m"]);
+    let folder = tempfile::tempdir().unwrap();
+    let sweep = ["-n", "30", "--grader", "none", "-c", "1,2"];
+    let child = command(&server.address(), folder.path()).args(sweep).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let runs = || std::fs::read_dir(folder.path()).ok().and_then(|mut entries| entries.next()?.ok());
+    while !runs().is_some_and(|sweep| damage(&sweep.path())) {
+        assert!(Instant::now() < deadline, "no request ended");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output().unwrap();
+    let messages = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{messages}");
+    let sweep = read_json(&run_in(folder.path()).join("sweep.json"));
+    let is_complete = |point: usize| sweep["points"][point]["runs"][0]["complete"].as_bool();
+    assert_eq!((is_complete(0), is_complete(1)), (Some(false), Some(true)), "{sweep}");
+    let folder = run_in(folder.path()).display().to_string();
+    assert!(messages.contains("a run of the sweep is incomplete"), "{messages}");
+    assert!(messages.contains(&format!("--resume {folder}")), "{messages}");
+}
+
 /// Overwrites the first request that ended in the journal of a run; `false` if there is none yet.
 fn damage(runs: &Path) -> bool {
-    let Some(run) = std::fs::read_dir(runs).ok().and_then(|mut entries| entries.next()?.ok()) else { return false };
-    let Ok(files) = std::fs::read_dir(run.path().join("journal")) else { return false };
+    let Ok(runs) = std::fs::read_dir(runs) else { return false };
+    let Some(files) = runs.flatten().find_map(|run| std::fs::read_dir(run.path().join("journal")).ok()) else {
+        return false;
+    };
     for path in files.flatten().map(|file| file.path()) {
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         let lines = text.split_inclusive('\n').scan(0, |start, line| {

@@ -60,6 +60,8 @@ pub struct FinishedSweep {
     pub folder: PathBuf,
     /// Whether requests failed, of a run or of its judge.
     pub has_failures: bool,
+    /// Whether a run that ended by itself lacks records although none of its requests failed.
+    pub lacks_records: bool,
     /// Whether the caller stopped it.
     pub is_interrupted: bool,
     /// Why it ended early.
@@ -116,7 +118,17 @@ impl PreparedSweep {
         let states = look(&mut sweep, folder.now());
         let cooler = Cooler::new(&sweep);
         let config = self.spec.config;
-        let runner = Runner { sweep, folder, config, resumed: None, stop, observer, cooler, has_failures: false };
+        let runner = Runner {
+            sweep,
+            folder,
+            config,
+            resumed: None,
+            stop,
+            observer,
+            cooler,
+            has_failures: false,
+            lacks_records: false,
+        };
         runner.finish(states, Some(self.first)).await
     }
 }
@@ -134,7 +146,17 @@ pub async fn resume(
     let states = look(&mut sweep, folder);
     let cooler = Cooler::new(&sweep);
     let resumed = Some(secrets);
-    let runner = Runner { sweep, folder: locked, config, resumed, stop, observer, cooler, has_failures: false };
+    let runner = Runner {
+        sweep,
+        folder: locked,
+        config,
+        resumed,
+        stop,
+        observer,
+        cooler,
+        has_failures: false,
+        lacks_records: false,
+    };
     runner.finish(states, None).await
 }
 
@@ -153,6 +175,7 @@ struct Runner<'a> {
     observer: &'a mut dyn SweepObserver,
     cooler: Cooler,
     has_failures: bool,
+    lacks_records: bool,
 }
 
 impl Runner<'_> {
@@ -263,6 +286,7 @@ impl Runner<'_> {
         let finished = prepared.run(target, self.stop.clone(), observer).await?;
         self.cooler.has_worked();
         let is_empty = finished.closed.is_none();
+        let ended_by_itself = finished.failure.is_none() && finished.closing != Closing::Interrupted;
         if let Some(mut closed) = finished.closed {
             if self.folder.is_staged() {
                 // The files of the run name the folder in which they were written, so they are written again. Without
@@ -274,6 +298,7 @@ impl Runner<'_> {
                     .await
                     .map_err(SweepError::CloseThread)??;
             }
+            self.lacks_records |= ended_by_itself && !closed.summary.complete && !has_failures(&closed.summary);
             self.add(index, &closed)?;
         }
         if let Some(error) = finished.failure {
@@ -336,9 +361,9 @@ impl Runner<'_> {
         }
         let folder = self.folder.path().to_path_buf();
         self.sweep.write(&folder)?;
-        let Self { sweep, has_failures, .. } = self;
+        let Self { sweep, has_failures, lacks_records, .. } = self;
         let (failure, fit_failure) = (ended.err(), fitted.err());
-        Ok(FinishedSweep { sweep, folder, has_failures, is_interrupted, failure, fit_failure })
+        Ok(FinishedSweep { sweep, folder, has_failures, lacks_records, is_interrupted, failure, fit_failure })
     }
 }
 

@@ -68,6 +68,10 @@ pub(super) async fn sweep(arguments: &ProfileArguments, screen: Screen) -> Resul
     };
     let (warnings, unprinted) = view.finish();
     let mut failure = finished.failure.map(|error| sweep_failure(error).also(go_on()));
+    if failure.is_none() && finished.lacks_records && !finished.is_interrupted {
+        let message = "a run of the sweep is incomplete: some of its queries have no record";
+        failure = Some(Failure::failed(message).hint(go_on().and(hint!("it sends only these queries"))));
+    }
     if let Some(error) = finished.fit_failure {
         let folder = finished.folder.display();
         let message = Message::new(format!("no cost model was fitted to the runs together: {error}"))
