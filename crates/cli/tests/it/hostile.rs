@@ -36,7 +36,7 @@ fn serve(answer: Vec<u8>, more: &'static [u8]) -> String {
     address
 }
 
-const MODELS: &[u8] = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 21\r\n\r\n{\"data\":[{\"id\":\"m\"}]}";
+pub(crate) const MODELS: &[u8] = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 21\r\n\r\n{\"data\":[{\"id\":\"m\"}]}";
 
 /// An answer as a stream of events.
 fn events(chunks: &[Value]) -> Vec<u8> {

@@ -9,6 +9,7 @@ mod hostile;
 mod measure;
 mod mock_server;
 mod monitor;
+mod outages;
 mod own_meters;
 mod pictures;
 mod profile;
