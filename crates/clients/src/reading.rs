@@ -115,8 +115,8 @@ pub(super) fn messages(request: &Request<'_>) -> Value {
     Value::Array(system.into_iter().chain(earlier).chain([message("user", request.problem)]).collect())
 }
 
-/// The deadline of a request. Its timer is polled when there is nothing to read, or when this task has read so much at once
-/// that others have their turn.
+/// The deadline of a request. It is checked when there is nothing to read, and after every read without content: bytes
+/// that arrive without a pause never let the timer fire.
 struct Deadline<'a> {
     timer: Pin<&'a mut Sleep>,
     at: Instant,
@@ -197,6 +197,15 @@ impl Deadline<'_> {
                     }
                     if after != before {
                         self.at = Instant::from_std(last) + self.wait_after(after.1);
+                    } else if Instant::from_std(last) >= self.at {
+                        // Bytes without content do not put the deadline off, even if they arrive without a pause.
+                        match after.1 {
+                            Progress::Going => return Err(self.timeout_error(transcript.chunks.is_empty())),
+                            Progress::Ended | Progress::Done => {
+                                transcript.ended = Some(clock.at(last));
+                                break;
+                            }
+                        }
                     }
                 }
                 Some(Ok(None)) => break,

@@ -36,7 +36,8 @@ fn serve(answer: Vec<u8>, more: &'static [u8]) -> String {
     address
 }
 
-pub(crate) const MODELS: &[u8] = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 21\r\n\r\n{\"data\":[{\"id\":\"m\"}]}";
+pub(crate) const MODELS: &[u8] =
+    b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 21\r\n\r\n{\"data\":[{\"id\":\"m\"}]}";
 
 /// An answer as a stream of events.
 fn events(chunks: &[Value]) -> Vec<u8> {
@@ -115,12 +116,29 @@ fn a_flood_of_interim_responses_fails_the_requests() {
     assert_eq!(summary["outcomes"]["failed"]["malformed"], 3, "{summary} {messages}");
 }
 
+/// Before, a timeout of 2 s took 10 to 18 s under these floods.
+#[test]
+fn a_timeout_passes_while_bytes_arrive() {
+    let interim: &[u8] = b"HTTP/1.1 102 Processing\r\n\r\n".repeat(1000).leak();
+    let comments = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n".to_vec();
+    for (answer, flood) in [(Vec::new(), interim), (comments, COMMENTS)] {
+        let (address, folder) = (serve(answer, flood), tempfile::tempdir().unwrap());
+        let started = Instant::now();
+        let output = command(&address, folder.path()).args(["-n", "1", "--timeout", "2s"]).output().unwrap();
+        let lasted = started.elapsed();
+        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+        assert!(lasted < Duration::from_secs(6), "{lasted:?}: {}", stderr(&output));
+    }
+}
+
+/// Comments are legal, and keep a connection busy for as long as the server likes.
+const COMMENTS: &[u8] = b": still here\n\n";
+
 #[test]
 fn a_run_can_be_interrupted_while_bytes_arrive_without_end() {
-    // Comments are legal, and keep a connection busy for as long as the server likes.
     let mut answer = events(&[text("a")]);
     answer.truncate(answer.len() - b"data: [DONE]\n\n".len());
-    let address = serve(answer, b": still here\n\n".repeat(5000).leak());
+    let address = serve(answer, COMMENTS.repeat(5000).leak());
     let folder = tempfile::tempdir().unwrap();
     let child = command(&address, folder.path()).args(["-n", "20", "-c", "4"]).spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(60);
@@ -128,9 +146,11 @@ fn a_run_can_be_interrupted_while_bytes_arrive_without_end() {
         assert!(Instant::now() < deadline, "the run never started");
         std::thread::sleep(Duration::from_millis(5));
     }
-    // Not a measurement: a run that ignores the signal would never end.
+    let interrupted = Instant::now();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
+    let lasted = interrupted.elapsed();
+    assert!(lasted < Duration::from_secs(8), "{lasted:?}: {}", stderr(&output));
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
 }
 

@@ -1,12 +1,12 @@
 //! Servers that do not follow the protocol: floods of interim responses, broken framing, and answers without text.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ergometer_clients::http::{Network, Timeouts};
 use ergometer_clients::{
-    ChunkKind, Client, ClientSpec, Dialect, FailureKind, Request, RequestError, RequestOptions, Transcript, open,
-    replay,
+    ChunkKind, Client, ClientSpec, Dialect, FailureKind, Protocol, Request, RequestError, RequestOptions, Transcript,
+    open, replay,
 };
 use ergometer_diagnostics::{CommandLine, Diagnostic as _};
 use ergometer_telemetry::Clock;
@@ -61,6 +61,36 @@ async fn a_few_interim_responses_are_fine() {
     assert_eq!(error.kind, FailureKind::HttpStatus(500));
 }
 
+/// An HTTP/2 connection of settings, and of interim responses to its first request.
+#[tokio::test]
+async fn a_deadline_passes_while_interim_responses_arrive_over_http2() {
+    /// The frames SETTINGS, and HEADERS of stream 1 with `:status: 103`.
+    const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+    const EARLY_HINTS: &[u8] = b"\0\0\x05\x01\x04\0\0\0\x01\x08\x03103";
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        use std::io::{Read as _, Write as _};
+        let (mut socket, _) = listener.accept().unwrap();
+        let _ = socket.read(&mut [0; 1 << 14]);
+        let _ = socket.write_all(SETTINGS);
+        // The request may follow the preface of the client.
+        std::thread::sleep(Duration::from_millis(100));
+        while socket.write_all(&EARLY_HINTS.repeat(100)).is_ok() {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    });
+    let timeouts = Timeouts { first_token_s: 1.0, ..Timeouts::default() };
+    let network = Network { timeouts, protocol: Protocol::Http2, ..Network::default() };
+    let (id, model) = (String::from("openai"), String::from("m"));
+    let base_url = Some(format!("http://{address}"));
+    let client = open(&ClientSpec { id, model, base_url, network, ..ClientSpec::default() }).unwrap();
+    let started = Instant::now();
+    let error = ask(&*client).await;
+    assert_eq!(error.kind, FailureKind::TimeoutFirstToken, "{error:?}");
+    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+}
+
 /// The answer never ends and never has content, so only the deadline ends it.
 #[tokio::test]
 async fn a_deadline_passes_while_bytes_arrive() {
@@ -81,8 +111,10 @@ async fn a_deadline_passes_while_bytes_arrive() {
         });
     });
     let timeouts = Timeouts { first_token_s: 0.5, ..Timeouts::default() };
+    let started = Instant::now();
     let error = ask(&*client(address, timeouts)).await;
     assert_eq!(error.kind, FailureKind::TimeoutFirstToken, "{error:?}");
+    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
 }
 
 #[tokio::test]
