@@ -13,13 +13,14 @@ use std::sync::{LazyLock, Mutex};
 use ergometer::close::{ClosedRun, close};
 use ergometer::journal::{JournalFolder, Manifest};
 use ergometer_analysis::AnalysisError;
-use ergometer_analysis::analyses::{self, Limits, Options};
+use ergometer_analysis::analyses::{self, Options};
 use ergometer_analysis::compare::{self, compare, front};
 use ergometer_analysis::curve::Curve;
 use ergometer_analysis::plots::{self, Detail, PlotInput};
 use ergometer_analysis::report::report;
 use ergometer_charts::{Theme, svg};
 use ergometer_fuzz::{Scratch, files};
+use ergometer_runs::config::Slo;
 use ergometer_runs::saved::{Attempt, Run, Saved, Telemetry, Texts};
 use ergometer_runs::{ReadError, Summary};
 use libfuzzer_sys::fuzz_target;
@@ -167,7 +168,7 @@ fn analyze(folder: &Path, place: usize, option: Choice) -> Result<(), AnalysisEr
             return Ok(());
         }
     };
-    let limits = Limits { ttft_s: Some(0.02), tpot_s: Some(0.002), itl_s: Some(0.002), ..Limits::default() };
+    let limits = Slo { ttft_s: Some(0.02), tpot_s: Some(0.002), itl_s: Some(0.002), ..Slo::default() };
     let options = Options { limits: option.has(0).then_some(limits), skip_zeroes: option.has(1), seed: 1 };
     let analysis = analyses::ALL[place];
     let findings = analysis.run(&run, &options)?;

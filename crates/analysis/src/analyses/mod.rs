@@ -28,6 +28,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::AnalysisError;
+use ergometer_runs::config::Slo;
 use ergometer_runs::cost_model::RequestShape;
 use ergometer_runs::folder::ANALYSIS_FOLDER;
 use ergometer_runs::saved::Run;
@@ -65,22 +66,11 @@ pub struct Options {
     /// Leave out regressions that could not be fitted.
     pub skip_zeroes: bool,
     /// Latency limits that replace those of the run.
-    pub limits: Option<Limits>,
+    pub limits: Option<Slo>,
     /// The random seed of resampling.
     pub seed: u64,
     /// The request shapes that `cost_model` predicts the energy of.
     pub predict: Vec<RequestShape>,
-}
-
-/// Latency limits in seconds; `None` is no limit.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-#[expect(missing_docs, reason = "named by the metrics")]
-pub struct Limits {
-    pub ttft_s: Option<f64>,
-    pub ttft_scheduled_s: Option<f64>,
-    pub tpot_s: Option<f64>,
-    pub itl_s: Option<f64>,
-    pub e2e_s: Option<f64>,
 }
 
 /// The results of an analysis.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Float64Array, Int64Array, RecordBatch};
 use ergometer_analysis::AnalysisError;
-use ergometer_analysis::analyses::{ALL, Findings, Limits, Options, find};
+use ergometer_analysis::analyses::{ALL, Findings, Options, find};
 use ergometer_diagnostics::Message;
+use ergometer_runs::config::Slo;
 use ergometer_runs::saved::{Energy, Outcome, Phases, Query, Run};
 use ergometer_runs::{EnergySource, ReadError, testing};
 use ergometer_units::Timestamp;
@@ -345,7 +346,7 @@ proptest! {
         write_telemetry(folder.path(), readings);
         let queries = queries.into_iter().zip(0..).map(|(query, request)| Query { request, ..query }).collect();
         let run = Run { folder: folder.path().to_path_buf(), ..run_of(queries) };
-        let limits = Some(Limits { ttft_s: Some(0.1), e2e_s: Some(1.0), ..Limits::default() });
+        let limits = Some(Slo { ttft_s: Some(0.1), e2e_s: Some(1.0), ..Slo::default() });
         for analysis in ALL {
             let id = analysis.id();
             let found = analyse(id, &run);

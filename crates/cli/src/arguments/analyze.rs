@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use ergometer_analysis::analyses::{self, Limits};
+use ergometer_analysis::analyses;
 use ergometer_runs::config::Slo;
 use ergometer_runs::cost_model::RequestShape;
 
@@ -24,8 +24,8 @@ pub(crate) struct AnalyzeArguments {
     pub(crate) skip_zeroes: bool,
     /// Latency limits for goodput, instead of those of the run, as in `ttft=200ms,tpot=50ms,e2e=5s`. Further limits:
     /// `itl`, and `ttft_scheduled` (TTFT counted from the time at which the request was due).
-    #[arg(long, value_name = "LIMITS", value_parser = parse_limits)]
-    pub(crate) slo: Option<Limits>,
+    #[arg(long, value_name = "LIMITS", value_parser = parse_slo)]
+    pub(crate) slo: Option<Slo>,
     /// With the analysis `cost_model`: predict the energy of a request with this many input and output tokens, while
     /// this many such requests are in flight, as in `in=1000,out=200,concurrency=32`. Repeatable.
     #[arg(long, value_name = "SHAPE", value_parser = parse_shape)]
@@ -77,11 +77,6 @@ fn parse_shape(text: &str) -> Result<RequestShape, String> {
         output: output.ok_or_else(|| missing("out"))?,
         concurrency: concurrency.ok_or_else(|| missing("concurrency"))?,
     })
-}
-
-pub(super) fn parse_limits(text: &str) -> Result<Limits, String> {
-    let Slo { ttft_s, ttft_scheduled_s, tpot_s, itl_s, e2e_s } = parse_slo(text)?;
-    Ok(Limits { ttft_s, ttft_scheduled_s, tpot_s, itl_s, e2e_s })
 }
 
 #[cfg(test)]

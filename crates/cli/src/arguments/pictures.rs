@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use ergometer_analysis::analyses::Limits;
+use ergometer_runs::config::Slo;
 
-use super::analyze::parse_limits;
+use super::load::parse_slo;
 
 #[derive(Debug, Args)]
 pub(crate) struct PlotArguments {
@@ -39,8 +39,8 @@ pub(crate) struct ReportArguments {
     pub(crate) output: Option<PathBuf>,
     /// Latency limits for goodput, instead of those of the run, as in `ttft=200ms,tpot=50ms,e2e=5s`. Further limits:
     /// `itl`, and `ttft_scheduled` (TTFT counted from the time at which the request was due).
-    #[arg(long, value_name = "LIMITS", value_parser = parse_limits)]
-    pub(crate) slo: Option<Limits>,
+    #[arg(long, value_name = "LIMITS", value_parser = parse_slo)]
+    pub(crate) slo: Option<Slo>,
     /// Random seed of the bootstrap (resampling for confidence intervals).
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,

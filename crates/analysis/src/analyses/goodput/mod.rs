@@ -11,11 +11,11 @@ use ergometer_charts::{Cell, Table};
 use ergometer_diagnostics::{Message, hint, option};
 use ergometer_statistics::{Interval, Resampling, proportion_interval, ratio_interval};
 use ergometer_units::format;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::cell::{count_cell, quantity_cell, share_cell};
 use super::entries;
-use super::{Analysis, Findings, Limits, Options};
+use super::{Analysis, Findings, Options};
 use crate::AnalysisError;
 use ergometer_runs::config::Slo;
 use ergometer_runs::saved::Run;
@@ -44,7 +44,7 @@ impl Analysis for Goodput {
         let proposed: Vec<(LimitedMetric, Option<f64>)> =
             LimitedMetric::ALL.into_iter().map(|what| (what, smallest_met_limit(what, &timings))).collect();
         let limits = options.limits.map(|limits| (limits, "asked")).or_else(|| Some((own_limits(run)?, "run")));
-        let limits = limits.filter(|(limits, _)| *limits != Limits::default());
+        let limits = limits.filter(|(limits, _)| !limits.is_none());
         if timings.is_empty() {
             findings
                 .warnings
@@ -74,10 +74,8 @@ impl Analysis for Goodput {
 }
 
 /// The latency limits in the configuration of the run.
-fn own_limits(run: &Run) -> Option<Limits> {
-    let Slo { ttft_s, ttft_scheduled_s, tpot_s, itl_s, e2e_s } = run.summary.profiler_config.known()?.slo;
-    let limits = Limits { ttft_s, ttft_scheduled_s, tpot_s, itl_s, e2e_s };
-    (limits != Limits::default()).then_some(limits)
+fn own_limits(run: &Run) -> Option<Slo> {
+    Some(run.summary.profiler_config.known()?.slo).filter(|limits| !limits.is_none())
 }
 
 /// The smallest limit that 99 % of completed requests meet; `None` if more than 1 % were not measured.
@@ -139,7 +137,7 @@ struct LimitResult {
 
 /// The results for all limits.
 struct LimitResults {
-    limits: Limits,
+    limits: Slo,
     each: Vec<LimitResult>,
     good: LimitCount,
     per_second: Option<f64>,
@@ -150,7 +148,7 @@ struct LimitResults {
 }
 
 impl LimitResults {
-    fn new(run: &Run, timings: &[Timing], limits: Limits, resampling: Resampling) -> Self {
+    fn new(run: &Run, timings: &[Timing], limits: Slo, resampling: Resampling) -> Self {
         let each = LimitedMetric::ALL.into_iter().filter_map(|what| {
             let limit = what.limit_in(&limits)?;
             let others = |timing: &Timing| {
@@ -194,8 +192,11 @@ impl LimitResults {
             "requests_per_second": entries::number(self.per_second),
             "broken_most": self.most_missed().map(|one| one.what.name()),
         }));
+        // With null for a metric without a limit, unlike `Slo` in summary.json.
+        let limit = |what: LimitedMetric| (format!("{}_s", what.name()), entries::number(what.limit_in(&self.limits)));
+        let limits: Map<String, Value> = LimitedMetric::ALL.into_iter().map(limit).collect();
         findings.data = entries::map(json!({
-            "limits": self.limits, "limits_of": whose,
+            "limits": limits, "limits_of": whose,
             "goodput": {"good": self.good.kept, "of": self.good.all, "share": entries::estimate(self.good.share()),
                 "requests_per_second": entries::number(self.per_second)},
             "steady_state_goodput": steady,
@@ -274,7 +275,7 @@ fn percentile_of_limit(what: LimitedMetric, limit: f64, timings: &[Timing]) -> O
 }
 
 /// Good requests sent in the steady state, and their rate: the rate of completed requests x the share of good ones.
-fn steady(run: &Run, timings: &[Timing], limits: &Limits, resampling: Resampling) -> Option<(LimitCount, f64)> {
+fn steady(run: &Run, timings: &[Timing], limits: &Slo, resampling: Resampling) -> Option<(LimitCount, f64)> {
     let windows: Vec<(i64, i64)> = run.summary.steady_windows().collect();
     let is_inside = |timing: &&Timing| {
         let sent = timing.sent.map(ergometer_units::Timestamp::nanos_since_epoch);
@@ -330,7 +331,7 @@ mod tests {
 
     #[test]
     fn each_limit_and_all_are_counted() {
-        let limits = Limits { ttft_s: Some(0.08), e2e_s: Some(0.1), tpot_s: Some(1e-9), ..Limits::default() };
+        let limits = Slo { ttft_s: Some(0.08), e2e_s: Some(0.1), tpot_s: Some(1e-9), ..Slo::default() };
         let run = example::with_summary(Vec::new(), &[], json!({"duration_s": 10.0}));
         let found = LimitResults::new(&run, &hundred(), limits, Resampling::default());
         let kept: Vec<(&str, u64, u64)> =
@@ -404,7 +405,7 @@ mod tests {
     #[test]
     fn limits_of_the_options_replace_those_of_the_run() {
         let run = example::saved("mock_limits");
-        let limits = Some(Limits { e2e_s: Some(1e9), ..Limits::default() });
+        let limits = Some(Slo { e2e_s: Some(1e9), ..Slo::default() });
         let found = Goodput.run(&run, &Options { limits, ..Options::default() }).unwrap();
         assert_eq!(
             (&found.summary["good"], &found.summary["of"]),
@@ -417,7 +418,7 @@ mod tests {
 
     #[test]
     fn limits_are_proposed_if_there_are_none_and_missing_requests_give_a_warning() {
-        let limits = Some(Limits::default());
+        let limits = Some(Slo::default());
         let found = Goodput.run(&example::saved("mock_limits"), &Options { limits, ..Options::default() }).unwrap();
         assert!(found.warnings[0].one_line(&CommandLine).contains("--slo"), "{:?}", found.warnings);
         // Of 117 completed requests, 116 must meet the limit: the second longest time.

@@ -4,12 +4,12 @@ use std::collections::{HashMap, HashSet};
 
 use ergometer_units::{Seconds, Timestamp};
 
-use super::super::Limits;
 use super::super::order::sending_order;
 use crate::AnalysisError;
+use ergometer_runs::config::Slo;
 use ergometer_runs::saved::{Attempt, Run};
 
-/// A metric that can be limited, in the order of [`Limits`].
+/// A metric that can be limited, in the order of [`Slo`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LimitedMetric {
     Ttft,
@@ -45,7 +45,7 @@ impl LimitedMetric {
     }
 
     /// The limit of this metric in seconds.
-    pub(super) const fn limit_in(self, limits: &Limits) -> Option<f64> {
+    pub(super) const fn limit_in(self, limits: &Slo) -> Option<f64> {
         match self {
             Self::Ttft => limits.ttft_s,
             Self::TtftScheduled => limits.ttft_scheduled_s,
@@ -92,11 +92,11 @@ impl Timing {
     }
 
     /// Whether the request meets a limit. Every completed request meets an absent limit.
-    pub(super) fn meets(&self, what: LimitedMetric, limits: &Limits) -> bool {
+    pub(super) fn meets(&self, what: LimitedMetric, limits: &Slo) -> bool {
         self.is_completed && what.limit_in(limits).is_none_or(|limit| self.took(what).meets(limit))
     }
 
-    pub(super) fn is_good(&self, limits: &Limits) -> bool {
+    pub(super) fn is_good(&self, limits: &Slo) -> bool {
         self.is_completed && LimitedMetric::ALL.into_iter().all(|what| self.meets(what, limits))
     }
 
@@ -176,13 +176,13 @@ mod tests {
         let gaps = [250_000_000, 500_000_000];
         let found = Timing::from_attempt(&attempt(Some(4)), &gaps, Some(at(0.5)));
         assert_eq!(found.took, [0.25, 0.75, 0.25, 0.5, 1.0].map(MeasuredTime::Seconds));
-        let limits = Limits { itl_s: Some(0.5), e2e_s: Some(0.99), ..Limits::default() };
+        let limits = Slo { itl_s: Some(0.5), e2e_s: Some(0.99), ..Slo::default() };
         assert!(
             found.meets(LimitedMetric::Itl, &limits)
                 && !found.meets(LimitedMetric::E2e, &limits)
                 && !found.is_good(&limits)
         );
-        assert!(found.is_good(&Limits { e2e_s: None, ..limits }));
+        assert!(found.is_good(&Slo { e2e_s: None, ..limits }));
     }
 
     #[test]
@@ -216,6 +216,6 @@ mod tests {
             "an answer that was not streamed"
         );
         let failed = Attempt { outcome: String::from("failed"), ..attempt(Some(9)) };
-        assert!(!Timing::from_attempt(&failed, &gaps, None).is_good(&Limits::default()));
+        assert!(!Timing::from_attempt(&failed, &gaps, None).is_good(&Slo::default()));
     }
 }
