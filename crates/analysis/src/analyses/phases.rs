@@ -202,7 +202,7 @@ fn costs(run: &Run, queries: &[&Query]) -> Vec<Cost> {
         if cost_model::is_used(run) {
             // A fit would only find the cost model again, without its uncertainty.
             for cost in costs.iter_mut().filter(|cost| cost.unit == Unit::JOULES) {
-                let reason = "the energy of each query comes from the cost model (--analysis cost-model)";
+                let reason = "the energy of each query comes from the cost model (see the analysis cost_model)";
                 (cost.plane, cost.reason) = (None, Some(reason.to_owned()));
             }
         }

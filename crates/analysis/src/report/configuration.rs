@@ -52,7 +52,7 @@ pub(super) fn blocks(run: &Run) -> Vec<Block> {
 fn reason(closing: Closing) -> &'static str {
     match closing {
         Closing::Finished => "all queries were done",
-        Closing::Duration => "--duration was reached",
+        Closing::Duration => "the maximum duration was reached",
         Closing::TooManyFailures => "too many requests failed, or the server stopped answering",
         Closing::Interrupted => "interrupted by the user",
         Closing::Unwritable => "the journal could not be written",

@@ -35,7 +35,7 @@ impl Analysis for CostModelAnalysis {
 
     fn about(&self) -> &'static str {
         "energy of each part of the server's work (net joules per prompt token, prompt, decode step, sequence and context \
-         token); predicts the energy of requests (--predict)"
+         token); predicts the energy of other requests"
     }
 
     fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError> {
