@@ -34,9 +34,14 @@ pub(super) enum Formula {
     Whole,
 }
 
-/// The formula of a metric over the queries of a run.
+/// The formula of a metric over the queries of a run. A metric that runs are not compared by has none over queries.
 pub(super) fn formula(metric: &Metric) -> Formula {
-    match metric.name {
+    known_formula(metric.name).unwrap_or(Formula::Whole)
+}
+
+/// The formula of a metric by its name; `None` if it is not listed here.
+fn known_formula(name: &str) -> Option<Formula> {
+    Some(match name {
         "accuracy" => Formula::Sums(|query| query.correct.map(|correct| (yes(correct), 1.0))),
         "failed_share" => Formula::Sums(|query| Some((yes(!query.is_completed()), 1.0))),
         "joules_per_query" => Formula::Sums(|query| gross_per(query, Some(1))),
@@ -71,8 +76,10 @@ pub(super) fn formula(metric: &Metric) -> Formula {
         "requests_per_second" => Formula::Rate(|query| query.is_completed().then_some(1.0)),
         "output_tokens_per_query" => Formula::Sums(|query| Some((query.output_tokens? as f64, 1.0))),
         "cost_usd_per_query" => Formula::Sums(|query| Some((query.cost_usd?, 1.0))),
-        _ => Formula::Whole,
-    }
+        // ITL needs all chunks of an answer, goodput the latency limits of the run.
+        "itl_p50" | "itl_p99" | "goodput" | "duration" => Formula::Whole,
+        _ => return None,
+    })
 }
 
 /// How a change of a metric is reported: a difference for shares and times, a ratio for everything else.
@@ -149,6 +156,13 @@ mod tests {
     use ergometer_runs::metrics;
 
     use super::*;
+
+    #[test]
+    fn every_compared_metric_has_a_formula() {
+        for metric in metrics::in_comparisons() {
+            assert!(known_formula(metric.name).is_some(), "{}", metric.name);
+        }
+    }
 
     #[test]
     fn every_metric_without_a_field_in_summaries_has_a_formula_over_records() {

@@ -37,40 +37,51 @@ pub(super) fn print(result: &SweepResult, format: SummaryFormat, screen: Screen)
     }
 }
 
+// Figures that the table or the lines name apart from its columns.
+const THROUGHPUT: &str = "output_tokens_per_second";
+const JOULES_PER_TOKEN: &str = "gross_j_per_output_token";
+const FAILED: &str = "failed";
+
+/// How a value is shown.
+type Show = fn(f64) -> String;
+
 /// A column of the table.
 struct Column {
-    head: String,
+    head: &'static str,
     figure: &'static str,
-    show: fn(f64) -> String,
+    show: Show,
 }
 
-fn columns(sweep: &Sweep) -> Vec<Column> {
-    let modelled = sweep.points.iter().any(|point| point.energy == Some(EnergySource::Modelled));
-    let source = if modelled { ", modelled" } else { "" };
-    let column = |head: &str, figure, show| Column { head: head.to_owned(), figure, show };
-    let columns = [
-        column("req/s", "requests_per_second", digits as fn(f64) -> String),
-        column("tok/s", "output_tokens_per_second", digits),
-        column("steady tok/s", "steady_output_tokens_per_second", digits),
-        column("TTFT p50 ms", "ttft_p50_ms", digits),
-        column("p99", "ttft_p99_ms", digits),
-        column("ITL p50 ms", "itl_p50_ms", digits),
-        column("p99", "itl_p99_ms", digits),
-        column(&format!("J/output token{source}"), "gross_j_per_output_token", significant),
-        column("net J/input token", "prefill_j_per_input_token", significant),
-        column("net decode J/output token", "decode_j_per_output_token", significant),
-        column("W", "mean_power_w", digits),
-        column("goodput/s", "goodput_requests_per_second", digits),
-    ];
-    // Omits columns without values.
-    columns
-        .into_iter()
-        .filter(|column| sweep.points.iter().any(|point| point.figures.contains_key(column.figure)))
-        .collect()
-}
+const COLUMNS: [Column; 12] = [
+    Column { head: "req/s", figure: "requests_per_second", show: digits },
+    Column { head: "tok/s", figure: THROUGHPUT, show: digits },
+    Column { head: "steady tok/s", figure: "steady_output_tokens_per_second", show: digits },
+    Column { head: "TTFT p50 ms", figure: "ttft_p50_ms", show: digits },
+    Column { head: "p99", figure: "ttft_p99_ms", show: digits },
+    Column { head: "ITL p50 ms", figure: "itl_p50_ms", show: digits },
+    Column { head: "p99", figure: "itl_p99_ms", show: digits },
+    Column { head: "J/output token", figure: JOULES_PER_TOKEN, show: significant },
+    Column { head: "net J/input token", figure: "prefill_j_per_input_token", show: significant },
+    Column { head: "net decode J/output token", figure: "decode_j_per_output_token", show: significant },
+    Column { head: "W", figure: "mean_power_w", show: digits },
+    Column { head: "goodput/s", figure: "goodput_requests_per_second", show: digits },
+];
+
+/// The figures in the line of a run that ended.
+const LINE: [(&str, Show); 6] = [
+    ("requests_per_second", |value| format!("{} req/s", digits(value))),
+    (THROUGHPUT, |value| format!("{} tok/s", digits(value))),
+    ("ttft_p50_ms", |value| format!("TTFT {} ms", digits(value))),
+    (JOULES_PER_TOKEN, |value| format!("{} J/output token", significant(value))),
+    ("mean_power_w", |value| format!("{} W", digits(value))),
+    (FAILED, |value| format!("{value:.0} failed")),
+];
 
 pub(super) fn table(sweep: &Sweep, screen: Screen) -> String {
-    let columns = columns(sweep);
+    // Columns without values are left out.
+    let has_values = |column: &&Column| sweep.points.iter().any(|point| point.figures.contains_key(column.figure));
+    let columns: Vec<&Column> = COLUMNS.iter().filter(has_values).collect();
+    let modelled = sweep.points.iter().any(|point| point.energy == Some(EnergySource::Modelled));
     let axis = match sweep.axis {
         Axis::Concurrency => "in flight",
         Axis::Rate => "rate /s",
@@ -79,14 +90,17 @@ pub(super) fn table(sweep: &Sweep, screen: Screen) -> String {
     let mut aligns = vec![Align::Right; columns.len() + 2];
     aligns.push(Align::Left);
     let mut table = Table::new(aligns);
-    let heads = columns.iter().map(|column| column.head.as_str());
-    let heads = [axis].into_iter().chain(heads).chain(["failed"]);
-    table.row(heads.map(|head| (Tone::Faint, head.to_owned())).collect());
+    let heads = columns.iter().map(|column| match column.figure {
+        JOULES_PER_TOKEN if modelled => format!("{}, modelled", column.head),
+        _ => column.head.to_owned(),
+    });
+    let heads = [axis.to_owned()].into_iter().chain(heads).chain([String::from("failed")]);
+    table.row(heads.map(|head| (Tone::Faint, head)).collect());
     for point in &sweep.points {
         let mut row = vec![(Tone::Strong, Axis::value(&point.schedule).to_string())];
         row.extend(columns.iter().map(|column| (Tone::Plain, cell(point.figures.get(column.figure), column.show))));
         let failed =
-            point.figures.get("failed").map_or_else(|| String::from("-"), |failed| format!("{:.0}", failed.total()));
+            point.figures.get(FAILED).map_or_else(|| String::from("-"), |failed| format!("{:.0}", failed.total()));
         let tone = if failed == "0" || failed == "-" { Tone::Plain } else { Tone::Warning };
         row.push((tone, failed));
         row.push((Tone::Faint, remark(point)));
@@ -96,7 +110,7 @@ pub(super) fn table(sweep: &Sweep, screen: Screen) -> String {
 }
 
 /// `12.34 ± 0.56`, or `-` without a value.
-fn cell(figure: Option<&Spread>, show: fn(f64) -> String) -> String {
+fn cell(figure: Option<&Spread>, show: Show) -> String {
     let Some(figure) = figure else { return String::from("-") };
     match figure.half_width() {
         Some(half) => format!("{} ± {}", show(figure.mean), show(half)),
@@ -124,7 +138,7 @@ fn words(sweep: &Sweep) -> String {
         let values = sweep.points.iter().filter_map(move |point| Some((point, point.figures.get(figure)?.mean)));
         values.collect::<Vec<(&Point, f64)>>()
     };
-    let (speeds, joules) = (of("output_tokens_per_second"), of("gross_j_per_output_token"));
+    let (speeds, joules) = (of(THROUGHPUT), of(JOULES_PER_TOKEN));
     let fastest = speeds.iter().max_by(|one, other| one.1.total_cmp(&other.1)).filter(|_| speeds.len() > 1);
     let thriftiest = joules.iter().min_by(|one, other| one.1.total_cmp(&other.1)).filter(|_| joules.len() > 1);
     let fastest =
@@ -141,17 +155,14 @@ fn words(sweep: &Sweep) -> String {
 
 /// One line for a run that ended.
 pub(super) fn line(run: &SweepRun) -> String {
-    let value = |name: &str| run.figures.as_ref()?.values.get(name).copied();
-    let parts = [
-        value("requests_per_second").map(|value| format!("{} req/s", digits(value))),
-        value("output_tokens_per_second").map(|value| format!("{} tok/s", digits(value))),
-        value("ttft_p50_ms").map(|value| format!("TTFT {} ms", digits(value))),
-        value("gross_j_per_output_token").map(|value| format!("{} J/output token", significant(value))),
-        value("mean_power_w").map(|value| format!("{} W", digits(value))),
-        value("failed").filter(|&failed| failed > 0.0).map(|failed| format!("{failed:.0} failed")),
-        (!run.complete).then(|| String::from("incomplete")),
-    ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let figure = |&(key, show): &(&str, Show)| {
+        let value = run.figures.as_ref()?.values.get(key).copied();
+        value.filter(|&value| key != FAILED || value > 0.0).map(show)
+    };
+    let mut parts: Vec<String> = LINE.iter().filter_map(figure).collect();
+    if !run.complete {
+        parts.push(String::from("incomplete"));
+    }
     format!("  {}", parts.join("   "))
 }
 
@@ -232,6 +243,15 @@ pub(super) mod tests {
         last["energy"]["measured"]["decode_j_per_output_token"] = json!(0.0312);
         sweep.take((2, 0), &testing::summary(last));
         sweep
+    }
+
+    #[test]
+    fn every_shown_figure_is_a_metric_of_sweeps() {
+        let known: Vec<&str> = metrics::in_sweeps().map(|metric| metric.key).collect();
+        let shown = COLUMNS.iter().map(|column| column.figure).chain(LINE.iter().map(|line| line.0));
+        for figure in shown.chain([THROUGHPUT, JOULES_PER_TOKEN, FAILED]) {
+            assert!(known.contains(&figure), "{figure}");
+        }
     }
 
     #[test]
