@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use ergometer_attribution::{EngineLog, EngineLogError};
 use ergometer_clients::redact::Secrets;
+use ergometer_runs::cost_model::COST_MODEL_FILE;
+use ergometer_runs::folder::JOURNAL_FOLDER;
+use ergometer_runs::summary::SUMMARY_FILE;
 
 use super::{JournalError, JournalWriter, Manifest, ReviewJournal, SessionEvents};
 
@@ -57,7 +60,7 @@ impl JournalFolder {
             return Err(JournalError::Io { action: "read", path: self.run.clone(), cause });
         }
         if !self.exists() {
-            let has_results = self.run.join("summary.json").is_file();
+            let has_results = self.run.join(SUMMARY_FILE).is_file();
             return Err(JournalError::NoJournal { path: self.run.clone(), has_results });
         }
         Manifest::read(&self.manifest_path())
@@ -122,7 +125,7 @@ impl JournalFolder {
     /// The path of the cost models that were fitted to several runs together.
     #[must_use]
     pub fn cost_model_path(&self) -> PathBuf {
-        self.folder().join("cost_model.json")
+        self.folder().join(COST_MODEL_FILE)
     }
 
     /// The path of what calibration requests showed: those of this run, or those of an earlier one.
@@ -152,7 +155,7 @@ impl JournalFolder {
     }
 
     fn folder(&self) -> PathBuf {
-        self.run.join("journal")
+        self.run.join(JOURNAL_FOLDER)
     }
 
     fn manifest_path(&self) -> PathBuf {

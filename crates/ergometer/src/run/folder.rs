@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ergometer_runs::folder::JOURNAL_FOLDER;
+use ergometer_runs::summary::SUMMARY_FILE;
+
 use super::RunError;
 use super::replacement::{clear, create, create_new, finish, remove, staged_path, take_place, turn};
 use crate::journal::{JournalFolder, Lock, Manifest};
@@ -151,7 +154,7 @@ fn lock_if_there(run: &Path) -> Result<Option<Lock>, RunError> {
 /// Whether a folder is a run, or the empty start of one. Nothing else is ever replaced.
 fn is_run(path: &Path) -> bool {
     let is_empty = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
-    path.join("summary.json").is_file() || JournalFolder::of_run(path).exists() || is_empty()
+    path.join(SUMMARY_FILE).is_file() || JournalFolder::of_run(path).exists() || is_empty()
 }
 
 /// Whether a folder is what a run leaves that was killed before its first file: nothing but a journal with a lock and
@@ -161,7 +164,7 @@ fn is_run(path: &Path) -> bool {
 pub fn is_unstarted(path: &Path) -> bool {
     match names_in(path).as_deref() {
         Some([]) => true,
-        Some([only]) if only == "journal" => names_in(&path.join(only)).is_some_and(|names| {
+        Some([only]) if only == JOURNAL_FOLDER => names_in(&path.join(only)).is_some_and(|names| {
             names.iter().all(|name| name == "lock" || name == "run.json.new" || is_partial(name, "run.json"))
         }),
         _ => false,

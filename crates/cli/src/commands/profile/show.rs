@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 
 use ergometer::close::ClosedRun;
 use ergometer_diagnostics::{Diagnostic, hint, option};
-use ergometer_runs::summary::{Accuracy, DeviceSummary, ServerSummary, Summary};
+use ergometer_runs::summary::{Accuracy, DeviceSummary, SUMMARY_FILE, ServerSummary, Summary};
 use ergometer_statistics::Estimate;
 
 use super::{attribution, under_load};
@@ -39,7 +39,7 @@ pub(crate) fn print(closed: &ClosedRun, format: SummaryFormat, screen: Screen) -
     match unprinted {
         None => Ok(()),
         Some(error) => Err(Failure::failed(format!("the summary cannot be printed: {error}"))
-            .hint(format!("the summary is in {}", closed.folder.join("summary.json").display()))),
+            .hint(format!("the summary is in {}", closed.folder.join(SUMMARY_FILE).display()))),
     }
 }
 

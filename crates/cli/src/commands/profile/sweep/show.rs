@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use ergometer_runs::EnergySource;
 use ergometer_runs::config::Axis;
 use ergometer_runs::metrics::{self, Metric};
-use ergometer_runs::sweep::{Point, Spread, Sweep, SweepRun, label};
+use ergometer_runs::sweep::{Point, SWEEP_FILE, Spread, Sweep, SweepRun, label};
 
 use super::super::show::shell_word;
 use super::SweepResult;
@@ -33,7 +33,7 @@ pub(super) fn print(result: &SweepResult, format: SummaryFormat, screen: Screen)
     match unprinted {
         None => Ok(()),
         Some(error) => Err(Failure::failed(format!("the sweep cannot be printed: {error}"))
-            .hint(format!("the sweep is in {}", result.folder.join("sweep.json").display()))),
+            .hint(format!("the sweep is in {}", result.folder.join(SWEEP_FILE).display()))),
     }
 }
 
