@@ -6,11 +6,11 @@ use crate::Phrasing;
 
 /// How to fix an error or a warning. Build one with [`hint!`](crate::hint).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hint(Vec<Part>);
+pub struct Hint(Vec<HintPart>);
 
 /// A part of a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum HintPart {
     /// Text that is the same in every front end.
     Text(Cow<'static, str>),
     /// An option, such as `max-tokens`.
@@ -27,22 +27,22 @@ pub enum Part {
 }
 
 /// An option by its long name on the command line, without the dashes.
-pub fn option(name: impl Into<Cow<'static, str>>) -> Part {
-    Part::Option { name: name.into(), value: None }
+pub fn option(name: impl Into<Cow<'static, str>>) -> HintPart {
+    HintPart::Option { name: name.into(), value: None }
 }
 
 /// An option without a value, by its long name on the command line, without the dashes: `--lenient` on the command line
 /// is `lenient=True` in Python.
-pub fn flag(name: impl Into<Cow<'static, str>>) -> Part {
-    Part::Flag(name.into())
+pub fn flag(name: impl Into<Cow<'static, str>>) -> HintPart {
+    HintPart::Flag(name.into())
 }
 
 /// A command of `ergo`, without the program's name.
-pub fn command(arguments: impl Into<Cow<'static, str>>) -> Part {
-    Part::Command(arguments.into())
+pub fn command(arguments: impl Into<Cow<'static, str>>) -> HintPart {
+    HintPart::Command(arguments.into())
 }
 
-impl Part {
+impl HintPart {
     /// The same option with a value. Other parts are unchanged.
     #[must_use]
     pub fn value(self, value: impl Into<Cow<'static, str>>) -> Self {
@@ -53,13 +53,13 @@ impl Part {
     }
 }
 
-impl From<&'static str> for Part {
+impl From<&'static str> for HintPart {
     fn from(text: &'static str) -> Self {
         Self::Text(Cow::Borrowed(text))
     }
 }
 
-impl From<String> for Part {
+impl From<String> for HintPart {
     fn from(text: String) -> Self {
         Self::Text(Cow::Owned(text))
     }
@@ -80,18 +80,18 @@ impl From<String> for Hint {
 impl Hint {
     /// A hint with these parts.
     #[must_use]
-    pub fn new(parts: Vec<Part>) -> Self {
+    pub fn new(parts: Vec<HintPart>) -> Self {
         Self(parts)
     }
 
     /// A hint that is the same in every front end.
     pub fn text(text: impl Into<Cow<'static, str>>) -> Self {
-        Self(vec![Part::Text(text.into())])
+        Self(vec![HintPart::Text(text.into())])
     }
 
     /// The parts, in order.
     #[must_use]
-    pub fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[HintPart] {
         &self.0
     }
 
@@ -101,10 +101,10 @@ impl Hint {
         let mut words = String::new();
         for part in &self.0 {
             match part {
-                Part::Text(text) => words.push_str(text),
-                Part::Option { name, value } => words.push_str(&phrasing.option(name, value.as_deref())),
-                Part::Flag(name) => words.push_str(&phrasing.flag(name)),
-                Part::Command(arguments) => words.push_str(&phrasing.command(arguments)),
+                HintPart::Text(text) => words.push_str(text),
+                HintPart::Option { name, value } => words.push_str(&phrasing.option(name, value.as_deref())),
+                HintPart::Flag(name) => words.push_str(&phrasing.flag(name)),
+                HintPart::Command(arguments) => words.push_str(&phrasing.command(arguments)),
             }
         }
         words
@@ -114,7 +114,7 @@ impl Hint {
     #[must_use]
     pub fn with_renamed_option(mut self, from: &str, to: &'static str) -> Self {
         for part in &mut self.0 {
-            if let Part::Option { name, .. } = part
+            if let HintPart::Option { name, .. } = part
                 && name == from
             {
                 *name = Cow::Borrowed(to);
@@ -126,7 +126,7 @@ impl Hint {
     /// This hint and a second one.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
-        self.0.push(Part::from("; "));
+        self.0.push(HintPart::from("; "));
         self.0.extend(other.0);
         self
     }
@@ -136,7 +136,7 @@ impl Hint {
 #[macro_export]
 macro_rules! hint {
     ($($part:expr),+ $(,)?) => {
-        $crate::Hint::new(vec![$($crate::Part::from($part)),+])
+        $crate::Hint::new(vec![$($crate::HintPart::from($part)),+])
     };
 }
 

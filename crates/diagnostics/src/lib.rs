@@ -33,5 +33,5 @@ mod phrasing;
 
 pub use contained::contain_panic;
 pub use diagnostic::{Diagnostic, Message};
-pub use hint::{Hint, Part, command, flag, option};
+pub use hint::{Hint, HintPart, command, flag, option};
 pub use phrasing::{CommandLine, Keywords, Phrasing};

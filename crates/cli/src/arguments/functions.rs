@@ -5,7 +5,7 @@ use ergometer_trace::FunctionOptions;
 use regex::Regex;
 
 use super::Format;
-use super::trace::{FilesArguments, FilterArguments, OrderArguments, Sorted, parse_pattern};
+use super::trace::{FilesArguments, FilterArguments, OrderArguments, SortKey, parse_pattern};
 
 /// The help of --sort, which sorts times in the other direction than the other `ergo trace` commands.
 const SORT_HELP: &str = "Sort key. Times are sorted in ascending order, so that the fastest variant comes first; \
@@ -61,7 +61,7 @@ pub(crate) enum FunctionSort {
     Id,
 }
 
-impl Sorted for FunctionSort {}
+impl SortKey for FunctionSort {}
 
 /// Parses a confidence level: `0.95`, or `95%`.
 fn parse_level(text: &str) -> Result<f64, String> {

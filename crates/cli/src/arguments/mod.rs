@@ -36,7 +36,7 @@ pub(crate) use profile::{
 };
 pub(crate) use trace::{
     CatArguments, ClassArguments, ClassChoice, ExecutionSort, ExecutionsArguments, FilesArguments, FilterArguments,
-    GapSort, KernelsArguments, ModuleSort, OpsArguments, OrderArguments, PageArguments, RowSort, ScopeSort, Sorted,
+    GapSort, KernelsArguments, ModuleSort, OpsArguments, OrderArguments, PageArguments, RowSort, ScopeSort, SortKey,
     StepSort, SummaryArguments, TableArguments, TraceCommand,
 };
 

@@ -138,7 +138,7 @@ pub(crate) struct FilterArguments {
 /// The order and number of rows.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Order")]
-pub(crate) struct OrderArguments<K: Sorted> {
+pub(crate) struct OrderArguments<K: SortKey> {
     /// Sort key. Times and counts are sorted in descending order, names and start times in ascending order.
     #[arg(long, value_name = "KEY", value_enum)]
     pub(crate) sort: Option<K>,
@@ -150,12 +150,12 @@ pub(crate) struct OrderArguments<K: Sorted> {
     pub(crate) top: Option<usize>,
 }
 
-/// The sort keys of a table.
-pub(crate) trait Sorted: ValueEnum + Copy + Send + Sync + 'static {}
+/// What the rows of a table are sorted by.
+pub(crate) trait SortKey: ValueEnum + Copy + Send + Sync + 'static {}
 
 /// The arguments of every command that prints rows.
 #[derive(Debug, Args)]
-pub(crate) struct TableArguments<K: Sorted> {
+pub(crate) struct TableArguments<K: SortKey> {
     #[command(flatten)]
     pub(crate) files: FilesArguments,
     /// Output format.
@@ -356,12 +356,12 @@ pub(crate) enum ScopeSort {
     Name,
 }
 
-impl Sorted for RowSort {}
-impl Sorted for ModuleSort {}
-impl Sorted for ExecutionSort {}
-impl Sorted for StepSort {}
-impl Sorted for GapSort {}
-impl Sorted for ScopeSort {}
+impl SortKey for RowSort {}
+impl SortKey for ModuleSort {}
+impl SortKey for ExecutionSort {}
+impl SortKey for StepSort {}
+impl SortKey for GapSort {}
+impl SortKey for ScopeSort {}
 
 /// Parses a regular expression. The error shows the position.
 pub(super) fn parse_pattern(text: &str) -> Result<Regex, String> {

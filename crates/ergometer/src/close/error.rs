@@ -39,7 +39,7 @@ pub enum CloseError {
     EngineLog {
         /// The log.
         path: PathBuf,
-        /// Why.
+        /// What is wrong with it.
         cause: EngineLogError,
     },
     /// A run does not belong to the others.
@@ -47,7 +47,7 @@ pub enum CloseError {
     Apart {
         /// The run folder.
         path: PathBuf,
-        /// Why.
+        /// How it differs from the others.
         why: String,
     },
     /// A run is given twice.

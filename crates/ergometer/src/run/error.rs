@@ -67,7 +67,7 @@ pub enum RunError {
         path: PathBuf,
         /// Where the new run is.
         new: PathBuf,
-        /// Why not.
+        /// What went wrong.
         cause: Box<Self>,
     },
     /// The run cannot be resumed.
@@ -75,7 +75,7 @@ pub enum RunError {
     NotResumable {
         /// The run folder.
         path: PathBuf,
-        /// Why not.
+        /// What prevents it, with a hint.
         why: Message,
     },
     /// The journal cannot be written.

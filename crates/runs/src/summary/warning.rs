@@ -194,7 +194,7 @@ pub enum Warning {
     NoIdle,
     /// The engine log was not used.
     EngineLog {
-        /// Why.
+        /// What is wrong with it.
         cause: String,
     },
     /// Requests ran together, and nothing shows how they shared the server.
@@ -204,7 +204,7 @@ pub enum Warning {
     },
     /// The energy of each request has a wide interval.
     WideShares {
-        /// Why.
+        /// What makes it wide.
         doubt: ShareDoubt,
     },
     /// The grader cannot compare some answers.

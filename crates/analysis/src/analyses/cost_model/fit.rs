@@ -11,8 +11,10 @@ use super::{COSTS, evidence_words};
 /// The models of all devices, counted or not.
 pub(super) fn json(models: &CostModels) -> Value {
     let device = |model: &CostModel| {
-        let costs: Map<String, Value> =
-            COSTS.iter().map(|unit| (unit.name.to_owned(), entries::estimate(Some(unit.of(&model.shares))))).collect();
+        let costs: Map<String, Value> = COSTS
+            .iter()
+            .map(|unit| (unit.name.to_owned(), entries::estimate(Some(unit.joules(&model.shares)))))
+            .collect();
         json!({
             "device": model.device.to_string(),
             "scope": model.scope.to_string(),

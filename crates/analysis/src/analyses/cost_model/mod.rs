@@ -54,7 +54,7 @@ impl Analysis for CostModelAnalysis {
             }
             return Ok(Findings { warnings: vec![reason], ..Findings::default() });
         };
-        let costs: Vec<Cost> = COSTS.iter().map(|&unit| Cost { unit, joules: unit.of(&total) }).collect();
+        let costs: Vec<Cost> = COSTS.iter().map(|&unit| Cost { unit, joules: unit.joules(&total) }).collect();
         let mut findings = Findings {
             summary: summary(&costs, models, &total),
             data: data(&costs, models, &total),
@@ -92,7 +92,8 @@ const COSTS: [CostUnit; 5] = [
 ];
 
 impl CostUnit {
-    fn of(self, coefficients: &Coefficients) -> Estimate {
+    /// The joules of its amount of the term.
+    fn joules(self, coefficients: &Coefficients) -> Estimate {
         coefficients.term(self.term).times(self.amount)
     }
 }

@@ -9,7 +9,7 @@ use ergometer_trace::accounting::{DeviceId, Execution, Gap, Module, Row, Scope, 
 use serde::{Serialize, Serializer};
 
 use super::cell::Cell;
-use crate::arguments::{Format, OrderArguments, Sorted};
+use crate::arguments::{Format, OrderArguments, SortKey};
 use crate::csv;
 use crate::exit::Failure;
 use crate::figures::{fitted, thousands};
@@ -114,7 +114,7 @@ pub(super) struct Listing<'a, R, F: Fn(&R) -> Vec<Cell<'a>>> {
 
 /// Sorts rows and cuts those of each device; returns the number of rows cut. `compare` sorts in descending order. A
 /// table groups rows by device.
-pub(super) fn arrange<R: OfDevice, K: Sorted>(
+pub(super) fn arrange<R: OfDevice, K: SortKey>(
     rows: &mut Vec<R>,
     order: &OrderArguments<K>,
     format: Format,
