@@ -8,7 +8,7 @@ use std::path::Path;
 use ergometer_units::{Timestamp, Window};
 
 use super::entry::LONGEST_LINE;
-use super::lines::{Line, next_line};
+use super::lines::Lines;
 use super::{Entry, IdleKind, JournalError, SessionStart};
 use ergometer_clients::Outcome;
 use ergometer_runs::{Closing, Exchange, Fate, SenderFacts};
@@ -86,36 +86,22 @@ impl SessionEvents {
     /// Reads the events of a session and calls `show` with each request.
     pub fn read_with(path: &Path, mut show: impl FnMut(&Exchange)) -> Result<Self, JournalError> {
         let file = File::open(path).map_err(JournalError::io("open", path))?;
-        let mut reader = BufReader::with_capacity(1 << 18, file);
+        let mut lines = Lines::new(BufReader::with_capacity(1 << 18, file), LONGEST_LINE);
         let mut events = Self::default();
         let mut sent = BTreeMap::new();
-        let mut line = Vec::new();
-        loop {
-            let next = next_line(&mut reader, LONGEST_LINE, &mut line).map_err(JournalError::io("read", path))?;
-            let length = match next {
-                Line::Whole(length) => length,
-                Line::TooLong(length) => {
-                    events.damaged_lines += 1;
-                    events.whole_bytes += length;
-                    continue;
-                }
-                Line::Cut => {
-                    events.is_cut = true;
-                    break;
-                }
-                Line::End => break,
-            };
-            match Entry::from_line(&line) {
-                Ok(entry) => {
+        while let Some(line) = lines.read().map_err(JournalError::io("read", path))? {
+            match line.text.map(Entry::from_line) {
+                Some(Ok(entry)) => {
                     if let Entry::Ended(exchange) = &entry {
                         show(exchange);
                     }
-                    events.take(entry, &mut sent, length);
+                    events.take(entry, &mut sent, line.length);
                 }
-                Err(_) => events.damaged_lines += 1,
+                Some(Err(_)) | None => events.damaged_lines += 1,
             }
-            events.whole_bytes += length;
+            events.whole_bytes += line.length;
         }
+        events.is_cut = lines.is_cut();
         events.lost = sent.into_values().collect();
         Ok(events)
     }

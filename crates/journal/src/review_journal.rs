@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::JournalError;
 use super::folder::not_through_links;
-use super::lines::{Line, next_line};
+use super::lines::Lines;
 use ergometer_clients::Usage;
 use ergometer_clients::redact::Secrets;
 use ergometer_runs::Exchange;
@@ -98,25 +98,15 @@ impl ReviewJournal {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(after),
             opened => opened.map_err(JournalError::io("open", path))?,
         };
-        let mut reader = BufReader::with_capacity(1 << 16, file);
-        let mut line = Vec::new();
-        loop {
-            let next = next_line(&mut reader, LONGEST_LINE, &mut line).map_err(JournalError::io("read", path))?;
-            let length = match next {
-                Line::Whole(length) => length,
-                Line::TooLong(length) => {
-                    after.damaged_lines += 1;
-                    after.whole_bytes += length;
-                    continue;
-                }
-                Line::Cut | Line::End => return Ok(after),
-            };
-            match serde_json::from_slice(&line) {
-                Ok(entry) => after.take(&entry, length),
-                Err(_) => after.damaged_lines += 1,
+        let mut lines = Lines::new(BufReader::with_capacity(1 << 16, file), LONGEST_LINE);
+        while let Some(line) = lines.read().map_err(JournalError::io("read", path))? {
+            match line.text.map(serde_json::from_slice) {
+                Some(Ok(entry)) => after.take(&entry, line.length),
+                Some(Err(_)) | None => after.damaged_lines += 1,
             }
-            after.whole_bytes += length;
+            after.whole_bytes += line.length;
         }
+        Ok(after)
     }
 
     fn take(&mut self, entry: &ReviewEntry, length: u64) {
