@@ -44,6 +44,8 @@ mod snapshots;
 mod source;
 mod stream;
 mod terminal;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod tick;
 mod totals;
 mod ui;

@@ -152,33 +152,14 @@ pub(crate) fn total(timeline: &Timeline, since: Option<Timestamp>, left: Option<
 #[cfg(test)]
 mod tests {
     use std::path::Path;
-    use std::time::Duration;
 
-    use ergometer_telemetry::{Batch, Channel, SensorInfo, Signal, recording};
+    use ergometer_telemetry::recording;
 
     use super::*;
+    use crate::testing::timeline;
 
     fn time(seconds: f64) -> Timestamp {
         Timestamp::from_nanos_since_epoch(0) + Seconds::new(seconds)
-    }
-
-    /// Meters of 100 W, read every 100 ms; each pair is the start and end of a meter in tenths of a second.
-    fn timeline(meters: &[(u32, u32)]) -> Timeline {
-        let mut timeline = Timeline::default();
-        for (index, &(from, to)) in (0..).zip(meters) {
-            let device = DeviceId::gpu(index);
-            let (signal, provenance) = (Signal::PowerInstant, Provenance::SampledPower);
-            let channel = Channel { device, scope: Scope::Device, signal, provenance, update_period: None };
-            let interval = Duration::from_millis(100);
-            let info = SensorInfo { id: format!("power:{index}"), name: String::from("meter"), device, interval };
-            let key = timeline.add_sensor(&info, &[channel]);
-            let mut batch = Batch::default();
-            for tenth in from..=to {
-                batch.push(0, time(f64::from(tenth) / 10.0), 100.0);
-            }
-            timeline.append(key, &batch);
-        }
-        timeline
     }
 
     #[test]

@@ -1,11 +1,14 @@
-//! Builds summaries and cost models for tests. For a summary, a test gives the fields it needs, and the other required
-//! fields are added.
+//! Builds summaries, configurations, identities and cost models for tests. For a summary or a configuration, a test gives the
+//! fields it needs, and the other required fields are added.
 
+use ergometer_clients::ModelFacts;
 use ergometer_telemetry::{DeviceId, Scope};
 use serde_json::{Map, Value, json};
 
 use crate::Summary;
+use crate::config::RunConfig;
 use crate::cost_model::{Coefficients, CostModel, CostModels, Evidence};
+use crate::sweep::Identity;
 
 /// Builds a summary with these fields. Missing fields of a given part (a latency, the load, energy totals) are added.
 ///
@@ -16,6 +19,29 @@ pub fn summary(fields: Value) -> Summary {
     let mut summary = fields;
     complete(&mut summary);
     Summary::from_value(summary).expect("the fields make a summary")
+}
+
+/// Builds a configuration with these fields.
+///
+/// # Panics
+/// If the fields are not valid in a configuration.
+#[must_use]
+pub fn config(fields: Value) -> RunConfig {
+    let mut fields = fields;
+    fields.as_object_mut().into_iter().for_each(complete_config);
+    serde_json::from_value(fields).expect("the fields make a configuration")
+}
+
+/// The identity of the runs of a sweep.
+#[must_use]
+pub fn identity() -> Identity {
+    Identity {
+        hardware_label: String::from("H200"),
+        model: String::from("m"),
+        model_facts: ModelFacts::default(),
+        dataset: String::from("builtin"),
+        dataset_fingerprint: String::from("abc"),
+    }
 }
 
 /// Cost models of GPU 0: 16 mJ per prompt token and 800 mJ per prompt, of which one is traded for the other; 1.4 J per
@@ -68,10 +94,7 @@ fn complete(summary: &mut Value) {
         }
     }
     if let Some(config) = summary.get_mut("profiler_config").and_then(Value::as_object_mut) {
-        add(config, json!({"dataset": {"id": "builtin"}, "client": {"id": "openai", "model": "m"}}));
-        add(config, json!({"request": {"seed": 0}, "schedule": {"mode": "concurrency", "concurrency": 1}}));
-        add(config, json!({"warmup": 0, "idle_s": 0.0, "devices": [], "prices": {}}));
-        add(config, json!({"server_is_local": false, "model_cpu": true}));
+        complete_config(config);
     }
     if let Some(accuracy) = summary.get_mut("accuracy").and_then(Value::as_object_mut) {
         add(accuracy, json!({"grader": "exact", "correct": 0, "graded": 1, "rate": {"value": 0.0}}));
@@ -79,6 +102,13 @@ fn complete(summary: &mut Value) {
     if let Some(server) = summary.get_mut("server").and_then(Value::as_object_mut) {
         add(server, json!({"software": "", "metrics_url": ""}));
     }
+}
+
+fn complete_config(config: &mut Map<String, Value>) {
+    add(config, json!({"dataset": {"id": "builtin"}, "client": {"id": "openai", "model": "m"}}));
+    add(config, json!({"request": {"seed": 0}, "schedule": {"mode": "concurrency", "concurrency": 1}}));
+    add(config, json!({"warmup": 0, "idle_s": 0.0, "devices": [], "prices": {}}));
+    add(config, json!({"server_is_local": false, "model_cpu": true}));
 }
 
 fn complete_latencies(part: &mut Map<String, Value>) {

@@ -124,26 +124,16 @@ mod tests {
     use ergometer_clients::ModelFacts;
     use ergometer_diagnostics::{CommandLine, Diagnostic as _};
     use ergometer_runs::sweep::SWEEP_FILE;
-    use ergometer_runs::{Closing, Summary};
+    use ergometer_runs::{Closing, Summary, testing};
     use serde_json::{Value, json};
 
     use super::*;
 
     fn sweep(repeats: u32) -> Sweep {
-        let config = serde_json::from_value(json!({
-            "dataset": {"id": "builtin"}, "request": {"seed": 0}, "warmup": 0, "idle_s": 0.0, "devices": [],
-            "client": {"id": "openai", "model": "m", "headers": ["Authorization: Bearer hunter2"]},
-            "schedule": {"mode": "concurrency", "concurrency": 1}, "server_is_local": false, "model_cpu": true, "prices": {},
-        }));
+        let headers = ["Authorization: Bearer hunter2"];
+        let config = testing::config(json!({"client": {"id": "openai", "model": "m", "headers": headers}}));
         let schedules = [1, 4].map(|concurrency| Schedule::Concurrency { concurrency }).to_vec();
-        let identity = Identity {
-            hardware_label: String::from("H200"),
-            model: String::from("m"),
-            model_facts: ModelFacts::default(),
-            dataset: String::from("builtin"),
-            dataset_fingerprint: String::from("abc"),
-        };
-        SweepSpec { config: config.unwrap(), schedules, repeats, cooldown_s: 0.0 }.begin(identity).unwrap()
+        SweepSpec { config, schedules, repeats, cooldown_s: 0.0 }.begin(testing::identity()).unwrap()
     }
 
     fn summary(requests_per_second: f64, complete: bool) -> Summary {

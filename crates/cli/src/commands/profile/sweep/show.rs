@@ -194,9 +194,7 @@ pub(super) fn rows(sweep: &Sweep) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use ergometer::sweep::SweepSpec;
-    use ergometer_clients::ModelFacts;
     use ergometer_runs::config::Schedule;
-    use ergometer_runs::sweep::Identity;
     use ergometer_runs::testing;
     use serde_json::{Value, json};
 
@@ -212,20 +210,9 @@ pub(super) mod tests {
     }
 
     fn empty(repeats: u32) -> Sweep {
-        let config = serde_json::from_value(json!({
-            "dataset": {"id": "builtin"}, "client": {"id": "openai", "model": "m"}, "request": {"seed": 0},
-            "schedule": {"mode": "concurrency", "concurrency": 1}, "warmup": 0, "idle_s": 0.0, "devices": [],
-            "server_is_local": false, "model_cpu": true, "prices": {},
-        }));
         let schedules = [1, 4, 16].map(|concurrency| Schedule::Concurrency { concurrency }).to_vec();
-        let identity = Identity {
-            hardware_label: String::from("H200"),
-            model: String::from("m"),
-            model_facts: ModelFacts::default(),
-            dataset: String::from("builtin"),
-            dataset_fingerprint: String::from("abc"),
-        };
-        SweepSpec { config: config.unwrap(), schedules, repeats, cooldown_s: 0.0 }.begin(identity).unwrap()
+        let config = testing::config(json!({}));
+        SweepSpec { config, schedules, repeats, cooldown_s: 0.0 }.begin(testing::identity()).unwrap()
     }
 
     /// Three points with one run each.
