@@ -9,12 +9,11 @@ which computes two of the five regressions as other tools do: it iterates over t
 """
 
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
-import time
+
+from commands import run
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 PEER = """
@@ -35,16 +34,6 @@ for name, samples in pairs.items():
     fits[name] = {"count": len(x), "slope": float(slope), "intercept": float(intercept)}
 print(json.dumps(fits))
 """
-
-
-def run(*command):
-    """Runs a command. Returns its seconds, its peak memory in MB and its output."""
-    started = time.time()
-    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    out = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    assert status == 0, command
-    return time.time() - started, usage.ru_maxrss / 1e3, out
 
 
 def main():

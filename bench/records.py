@@ -8,12 +8,11 @@ records as other tools do: a list of dicts and `Dataset.from_list(...).save_to_d
 """
 
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
-import time
+
+from commands import run
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 PEER = """
@@ -29,16 +28,6 @@ for row in rows:
         datasets.Dataset.from_list(records).save_to_disk(source + '-peer')
 print(time.time() - started)
 """
-
-
-def run(*command):
-    """Runs a command. Returns its seconds, its peak memory in MB and its output."""
-    started = time.time()
-    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    out = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    assert status == 0, command
-    return time.time() - started, usage.ru_maxrss / 1e3, out
 
 
 def main():
