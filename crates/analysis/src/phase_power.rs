@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use ergometer_runs::EnergySource;
 use ergometer_runs::cost_model::{CostModels, Term, Work};
 use ergometer_runs::saved::{Attempt, Query, Run};
+use ergometer_statistics::mean;
 
 use crate::AnalysisError;
 use crate::power::PowerCurve;
@@ -105,12 +106,7 @@ impl Layers {
 fn idle_power(run: &Run, curves: usize) -> Option<f64> {
     let source = run.energy.unwrap_or(EnergySource::Measured);
     let counted = run.summary.energy.devices.iter().filter(|device| device.counts_for(source));
-    let idle: Option<Vec<f64>> = counted
-        .map(|device| {
-            let powers = &device.idle_w;
-            (!powers.is_empty()).then(|| powers.iter().sum::<f64>() / powers.len() as f64)
-        })
-        .collect();
+    let idle: Option<Vec<f64>> = counted.map(|device| mean(device.idle_w.iter().copied())).collect();
     let idle = idle.filter(|idle| !idle.is_empty() && idle.len() == curves)?;
     Some(idle.iter().sum())
 }

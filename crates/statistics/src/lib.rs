@@ -58,7 +58,7 @@ pub use huber::Huber;
 pub use interval::Interval;
 pub use knee::{NoKnee, knee, power};
 pub use least_squares::LeastSquares;
-pub use mean::Mean;
+pub use mean::{Mean, mean};
 pub use median::{median_interval, median_interval_at};
 pub use nonnegative::{NonNegative, NonNegativeOptions, Series};
 pub use normal::normal_p_value;

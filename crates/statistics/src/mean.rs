@@ -1,6 +1,20 @@
-//! The mean of repeated measurements with its interval by Student's t.
+//! The mean of some values, and of repeated measurements with its interval by Student's t.
 
 use crate::{ConfidenceInterval, DEFAULT_LEVEL, Estimate, Interval, t_quantile};
+
+/// The mean of some values: their sum over their number. `None` without values.
+///
+/// ```
+/// # use ergometer_statistics::mean;
+/// assert_eq!(mean([9.0, 10.0, 14.0]), Some(11.0));
+/// assert_eq!(mean([]), None);
+/// ```
+#[must_use]
+pub fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut count = 0_u64;
+    let sum: f64 = values.into_iter().inspect(|_| count += 1).sum();
+    (count > 0).then(|| sum / count as f64)
+}
 
 /// The mean of some values, their spread, and how precisely the mean is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,10 +42,7 @@ impl Mean {
     #[must_use]
     pub fn from_values(values: &[f64]) -> Option<Self> {
         let count = values.len();
-        if count == 0 {
-            return None;
-        }
-        let mean = values.iter().sum::<f64>() / count as f64;
+        let mean = mean(values.iter().copied())?;
         let std = Moments::around(mean, values).std();
         let half_width = std.and_then(|std| t_half_width(std, count, DEFAULT_LEVEL));
         Some(Self { value: mean, std, half_width, count })

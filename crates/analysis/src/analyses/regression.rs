@@ -6,7 +6,7 @@
 
 use ergometer_charts::{Cell, Table, Tone};
 use ergometer_diagnostics::Message;
-use ergometer_statistics::{Huber, LeastSquares, NoFit, TheilSen};
+use ergometer_statistics::{Huber, LeastSquares, NoFit, TheilSen, mean};
 use ergometer_units::format;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -85,7 +85,7 @@ fn pairs(run: &Run) -> Vec<Pair> {
         slope_unit: format!("{}/token", unit.of),
         is_compatible: true,
         energy_source: None,
-        mean_y: mean(&samples),
+        mean_y: mean(samples.iter().map(|sample| sample.1)),
         samples,
     };
     let power = sampled(all, |query| query.gpu_watts.filter(|watts| watts.abs() >= ZERO));
@@ -112,7 +112,7 @@ fn pairs(run: &Run) -> Vec<Pair> {
         compatible_pair("total_tokens_vs_power", "GPU power by all tokens", Unit::WATTS, power.clone()),
         Pair {
             slope_unit: String::from("W per e-fold of tokens"),
-            mean_y: mean(&power),
+            mean_y: mean(power.iter().map(|sample| sample.1)),
             ..compatible_pair("total_tokens_vs_power_log", "GPU power by ln(all tokens)", Unit::WATTS, on_logarithms)
         },
     ];
@@ -128,10 +128,6 @@ fn pairs(run: &Run) -> Vec<Pair> {
         }));
     }
     pairs
-}
-
-fn mean(samples: &[(f64, f64)]) -> Option<f64> {
-    (!samples.is_empty()).then(|| samples.iter().map(|sample| sample.1).sum::<f64>() / samples.len() as f64)
 }
 
 /// The fits of a pair.

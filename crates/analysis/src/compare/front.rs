@@ -1,7 +1,7 @@
 //! The Pareto front of several runs by accuracy, latency and energy per query: the runs that no other run dominates.
 
 use ergometer_charts::{Cell, Table};
-use ergometer_statistics::{Aim, pareto_front};
+use ergometer_statistics::{Aim, mean, pareto_front};
 use serde::{Serialize, Serializer};
 
 use super::metric;
@@ -144,11 +144,8 @@ fn column(metric: &'static Metric, groups: &[Group<'_>]) -> Result<Vec<f64>, Str
     if metric.needs_energy() && sources.len() > 1 {
         return Err(String::from("some runs have measured energy, others modelled or no energy"));
     }
-    let mean = |group: &Group<'_>| {
-        let values: Vec<f64> = group.runs.iter().filter_map(|run| metric::value(metric, run)).collect();
-        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-    };
-    let value = |group: &Group<'_>| mean(group).ok_or_else(|| format!("run `{}` has no value", group.label));
+    let mean_of = |group: &Group<'_>| mean(group.runs.iter().filter_map(|run| metric::value(metric, run)));
+    let value = |group: &Group<'_>| mean_of(group).ok_or_else(|| format!("run `{}` has no value", group.label));
     groups.iter().map(value).collect()
 }
 

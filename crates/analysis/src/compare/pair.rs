@@ -1,8 +1,8 @@
 //! Compares two groups of runs, metric by metric.
 
 use ergometer_statistics::{
-    Change, Drawing, Interval, NoInterval, Pairing, block_for, percentile_effect, products_effect, proportion_effect,
-    sums_effect, welch_interval, welch_ratio_interval,
+    Change, Drawing, Interval, NoInterval, Pairing, block_for, mean, percentile_effect, products_effect,
+    proportion_effect, sums_effect, welch_interval, welch_ratio_interval,
 };
 
 use super::metric::{self, Formula, formula, product, ratio};
@@ -73,8 +73,7 @@ impl<'a> Pair<'a> {
         let values =
             |group: &Group<'_>| group.runs.iter().filter_map(|run| metric::value(metric, run)).collect::<Vec<f64>>();
         let (before, after) = (values(self.baseline), values(self.candidate));
-        let mean = |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
-        let (baseline, candidate) = (mean(&before), mean(&after));
+        let (baseline, candidate) = (mean(before.iter().copied()), mean(after.iter().copied()));
         if baseline.is_none() && candidate.is_none() {
             return None;
         }

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use ergometer_charts::{Axis, Chart, Hue, Mark, Panel, Scale, Side, Spans};
+use ergometer_statistics::mean;
 use ergometer_units::format::{quantity, thousands};
 
 use super::{Plot, PlotInput, hue};
@@ -99,8 +100,7 @@ fn idle(run: &Run) -> Option<f64> {
     let counted: Vec<&DeviceSummary> = run.summary.energy.devices.iter().filter(|device| device.summed).collect();
     // Several devices have several curves, so a single line of idle power would be wrong.
     let [device] = &counted[..] else { return None };
-    let powers = &device.idle_w;
-    (!powers.is_empty()).then(|| powers.iter().sum::<f64>() / powers.len() as f64)
+    mean(device.idle_w.iter().copied())
 }
 
 /// The requests as bars in lanes, completed and failed ones separately, and how many are left out.

@@ -5,6 +5,7 @@
 //! unknown if the counter decreased, or if a reading on either side is missing.
 
 use ergometer_runs::summary::{GaugeSummary, ServerSummary};
+use ergometer_statistics::mean;
 use ergometer_telemetry::{Column, DeviceId, Scope, Signal};
 
 use super::Warning;
@@ -68,7 +69,7 @@ pub(super) fn increase(session: &MeteredSession, signal: Signal) -> Option<f64> 
 
 fn gauge(values: &[f64]) -> Option<GaugeSummary> {
     let max = values.iter().copied().reduce(f64::max)?;
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let mean = mean(values.iter().copied())?;
     Some(GaugeSummary { mean, max, readings: values.len() as u64 })
 }
 

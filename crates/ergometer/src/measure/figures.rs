@@ -1,5 +1,6 @@
 //! Means over repeated runs, with 95 % intervals, and idle power between two rests.
 
+use ergometer_statistics::mean;
 use ergometer_telemetry::Estimate;
 use ergometer_units::{Seconds, Timestamp, Window};
 use serde::Serialize;
@@ -46,11 +47,11 @@ impl EnergyFigures {
         let idle: Option<Vec<f64>> = runs.iter().map(|&run| idle_power(&rest_watts, middle(run))).collect();
         let gross: Vec<f64> = estimates.iter().map(|estimate| estimate.joules.get()).collect();
         let seconds: Vec<f64> = runs.iter().map(|run| run.length().get()).collect();
-        let own = mean(&estimates.iter().map(half_width).collect::<Vec<_>>());
+        let own = mean(estimates.iter().map(half_width)).unwrap_or(0.0);
         // An error of the idle power counts for as long as the command ran.
-        let rest_halves: Vec<f64> =
-            rested.iter().map(|(rest, energy)| half_width(energy) / rest.length().get()).collect();
-        let own_net = own.hypot(mean(&rest_halves) * mean(&seconds));
+        let rest_halves = rested.iter().map(|(rest, energy)| half_width(energy) / rest.length().get());
+        let mean_seconds = mean(seconds.iter().copied()).unwrap_or(0.0);
+        let own_net = own.hypot(mean(rest_halves).unwrap_or(0.0) * mean_seconds);
         let net: Option<Vec<f64>> = idle.as_ref().map(|idle| {
             gross.iter().zip(idle).zip(&seconds).map(|((gross, idle), seconds)| gross - idle * seconds).collect()
         });
@@ -58,8 +59,8 @@ impl EnergyFigures {
         Some(Self {
             gross_j: MeanInterval::new(&gross, Some(own)).at_least_zero(),
             net_j: net.map(|net| MeanInterval::new(&net, Some(own_net))),
-            average_w: MeanInterval::new(&average, Some(own / mean(&seconds))).at_least_zero(),
-            idle_w: idle.map(|idle| mean(&idle)),
+            average_w: MeanInterval::new(&average, Some(own / mean_seconds)).at_least_zero(),
+            idle_w: idle.and_then(mean),
         })
     }
 }
@@ -80,10 +81,6 @@ impl MeanInterval {
     fn at_least_zero(self) -> Self {
         Self { low: self.low.map(|low| low.max(0.0)), ..self }
     }
-}
-
-fn mean(values: &[f64]) -> f64 {
-    Spread::new(values).map_or(0.0, |spread| spread.mean)
 }
 
 /// Half the width of an interval. Its low end stops at zero, so the high end counts.

@@ -2,6 +2,8 @@
 //!
 //! Every known edge of activity is a cell boundary; long intervals between edges are divided further.
 
+use ergometer_statistics::mean;
+
 /// A partition of a time interval, in seconds from a base.
 #[derive(Debug, Clone)]
 pub(super) struct Cells {
@@ -55,14 +57,11 @@ impl Cells {
         let mut cluster: Vec<f64> = Vec::new();
         for &edge in edges.iter().filter(|&&edge| edge > start + shortest && edge < end - shortest) {
             if cluster.first().is_some_and(|&first| edge - first >= shortest) {
-                cuts.push(mean(&cluster));
-                cluster.clear();
+                cuts.extend(mean(cluster.drain(..)));
             }
             cluster.push(edge);
         }
-        if !cluster.is_empty() {
-            cuts.push(mean(&cluster));
-        }
+        cuts.extend(mean(cluster));
         cuts.push(end);
         // Every gap in the readings adds edges with short cells around them: without a limit, a recording of a few
         // kilobytes with many gaps would need gigabytes.
@@ -127,10 +126,6 @@ impl Cells {
         let seconds = (first..=last).map(|cell| (self.end(cell).min(to) - self.start(cell).max(from)).max(0.0));
         (first, seconds.collect())
     }
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
 }
 
 #[cfg(test)]
