@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use crate::config::Schedule;
-use crate::saved::{Attempt, Attribution, Run, Telemetry, Texts};
+use crate::saved::{Attempt, AttemptOutcome, Attribution, Run, Telemetry, Texts};
 use crate::store::example::{bare_record, record};
 use crate::store::{DatasetWriter, MetadataShape, RecordSchema, RequestsWriter, TelemetryWriter};
 use crate::summary::{
@@ -188,8 +188,16 @@ fn exchange() -> impl Strategy<Value = Exchange> {
         source: TokenSource::Usage,
     });
     let request = (any::<u32>(), maybe(any::<String>()), maybe(usage));
-    (request, 0_u32..9, 1_u32..5, times, any::<bool>(), any::<String>()).prop_map(
-        |((request, request_id, usage), session, attempt, (sent_ns, gaps), is_failed, cause)| {
+    let outcome = any::<String>().prop_flat_map(|cause| {
+        prop_oneof![
+            Just(RequestOutcome::Completed),
+            Just(RequestOutcome::Failed { kind: FailureKind::Truncated, cause }),
+            Just(RequestOutcome::Cancelled),
+            Just(RequestOutcome::Lost),
+        ]
+    });
+    (request, 0_u32..9, 1_u32..5, times, outcome).prop_map(
+        |((request, request_id, usage), session, attempt, (sent_ns, gaps), outcome)| {
             let at = Timestamp::from_nanos_since_epoch;
             let mut transcript = Transcript { request_id, usage, ..Transcript::default() };
             let mut now = sent_ns;
@@ -197,11 +205,7 @@ fn exchange() -> impl Strategy<Value = Exchange> {
                 now += gap;
                 transcript.push(at(now), ChunkKind::Content, "x");
             }
-            let outcome = if is_failed {
-                RequestOutcome::Failed { kind: FailureKind::Truncated, cause }
-            } else {
-                RequestOutcome::Completed
-            };
+            let is_retried = matches!(outcome, RequestOutcome::Failed { .. });
             Exchange {
                 request: u64::from(request),
                 session,
@@ -212,7 +216,7 @@ fn exchange() -> impl Strategy<Value = Exchange> {
                 end: at(now + 1),
                 transcript,
                 outcome,
-                is_retried: is_failed,
+                is_retried,
             }
         },
     )
@@ -320,7 +324,13 @@ proptest! {
             let tokens = transcript.usage.map(|usage| (Some(usage.output), usage.cached)).unwrap_or_default();
             prop_assert_eq!((attempt.output_tokens, attempt.cached_tokens), tokens);
             prop_assert_eq!((attempt.session, attempt.attempt), (exchange.session, u64::from(exchange.attempt)));
-            prop_assert_eq!((&*attempt.outcome, attempt.is_retried), (exchange.outcome.name(), exchange.is_retried));
+            let outcome = match exchange.outcome {
+                RequestOutcome::Completed => AttemptOutcome::Completed,
+                RequestOutcome::Failed { .. } => AttemptOutcome::Failed,
+                RequestOutcome::Cancelled => AttemptOutcome::Cancelled,
+                RequestOutcome::Lost => AttemptOutcome::Lost,
+            };
+            prop_assert_eq!((attempt.outcome, attempt.is_retried), (outcome, exchange.is_retried));
             let times = (attempt.scheduled, attempt.sent, attempt.first_token, attempt.end);
             prop_assert_eq!(
                 times,

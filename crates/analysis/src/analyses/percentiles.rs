@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::cell;
 use super::{Analysis, Findings, Options, shared_warnings, to_value};
 use crate::AnalysisError;
-use ergometer_runs::saved::{Attempt, Query, Run};
+use ergometer_runs::saved::{Attempt, AttemptOutcome, Query, Run};
 
 /// The `percentiles` analysis.
 pub(super) struct Percentiles;
@@ -93,7 +93,7 @@ impl Row {
 fn gaps(run: &Run) -> Result<Row, AnalysisError> {
     let mut gaps = Gaps::default();
     Attempt::each(&run.folder, |attempt, found| {
-        if attempt.outcome == "completed" {
+        if attempt.outcome == AttemptOutcome::Completed {
             for &gap in found {
                 gaps.push(u64::try_from(gap).unwrap_or(0));
             }

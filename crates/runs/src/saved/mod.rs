@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 pub use name::labels;
 pub use query::{Attribution, Energy, Outcome, Phases, Query};
-pub use requests::{Attempt, Gaps, Offsets};
+pub use requests::{Attempt, AttemptOutcome, Gaps, Offsets};
 pub use run::Run;
 pub use telemetry::{Channel, Telemetry};
 pub use texts::Texts;

@@ -26,8 +26,8 @@ pub struct Attempt {
     pub session: u32,
     /// Which attempt at the query, from 1.
     pub attempt: u64,
-    /// `completed`, `failed`, `cancelled` or `lost`.
-    pub outcome: String,
+    /// How it ended.
+    pub outcome: AttemptOutcome,
     /// The kind of failure.
     pub failure: Option<String>,
     /// Whether another attempt followed.
@@ -48,6 +48,37 @@ pub struct Attempt {
     pub cached_tokens: Option<u64>,
     /// The time to connect; `None` if the connection was already open.
     pub connect_ms: Option<f64>,
+}
+
+/// How an attempt at a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AttemptOutcome {
+    /// Its answer is complete.
+    Completed,
+    /// It failed.
+    Failed,
+    /// The run was stopped while it was in flight.
+    Cancelled,
+    /// The run was killed while it was in flight.
+    Lost,
+    /// The file has no outcome, or one of a later version. It is not counted as completed.
+    #[default]
+    Unknown,
+}
+
+impl AttemptOutcome {
+    const NAMED: [(Self, &str); 4] = [
+        (Self::Completed, "completed"),
+        (Self::Failed, "failed"),
+        (Self::Cancelled, "cancelled"),
+        (Self::Lost, "lost"),
+    ];
+
+    /// The outcome with this name in files.
+    #[must_use]
+    pub fn from_name(name: &str) -> Self {
+        Self::NAMED.iter().find(|(_, known)| *known == name).map_or(Self::Unknown, |(outcome, _)| *outcome)
+    }
 }
 
 /// The times between consecutive token events of a choice of an attempt, in nanoseconds.
@@ -106,7 +137,7 @@ impl Attempt {
                 index: index.count(row).unwrap_or(0),
                 session: session.count(row).and_then(|session| u32::try_from(session).ok()).unwrap_or(0),
                 attempt: attempt.count(row).unwrap_or(1),
-                outcome: outcome.text(row).unwrap_or_default().to_owned(),
+                outcome: AttemptOutcome::from_name(outcome.text(row).unwrap_or_default()),
                 failure: failure.text(row).map(ToOwned::to_owned),
                 is_retried: is_retried.boolean(row).unwrap_or(false),
                 scheduled: at(&scheduled),
@@ -135,4 +166,16 @@ fn gaps(offsets: &[i64], choices: &[i64]) -> Vec<i64> {
         }
     }
     gaps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_outcome_is_not_completed() {
+        let outcomes = ["completed", "lost", "", "timed_out"].map(AttemptOutcome::from_name);
+        let unknown = AttemptOutcome::Unknown;
+        assert_eq!(outcomes, [AttemptOutcome::Completed, AttemptOutcome::Lost, unknown, unknown]);
+    }
 }

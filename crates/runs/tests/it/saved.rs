@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ergometer_runs::saved::{Attempt, Run, Saved, Telemetry};
+use ergometer_runs::saved::{Attempt, AttemptOutcome, Run, Saved, Telemetry};
 use ergometer_runs::{EnergySource, ReadError};
 
 /// A run of 300 queries on an H200, 16 at a time.
@@ -20,7 +20,7 @@ fn a_run_is_read_with_all_its_parts() {
     Attempt::each(&run.folder, |attempt, gaps| {
         attempts += 1;
         assert!(gaps.iter().all(|&gap| gap >= 0));
-        assert_eq!(attempt.outcome == "completed", attempt.last_token.is_some());
+        assert_eq!(attempt.outcome == AttemptOutcome::Completed, attempt.last_token.is_some());
     })
     .unwrap();
     assert!(attempts >= 300);

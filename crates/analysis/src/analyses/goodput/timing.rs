@@ -7,7 +7,7 @@ use ergometer_units::{Seconds, Timestamp};
 use super::super::order::sending_order;
 use crate::AnalysisError;
 use ergometer_runs::config::Slo;
-use ergometer_runs::saved::{Attempt, Run};
+use ergometer_runs::saved::{Attempt, AttemptOutcome, Run};
 
 /// A metric that can be limited, in the order of [`Slo`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl Timing {
         let between = |took: Option<f64>| if took.is_none() && is_short { MeasuredTime::Nothing } else { known(took) };
         Self {
             sent: attempt.sent,
-            is_completed: attempt.outcome == "completed",
+            is_completed: attempt.outcome == AttemptOutcome::Completed,
             took: [
                 known(seconds(attempt.sent, first)),
                 known(seconds(due, first)),
@@ -134,7 +134,7 @@ impl Timing {
         let mut repeated: HashMap<(u32, u64), Option<Timestamp>> = HashMap::new();
         let mut timings = Vec::with_capacity(records.len());
         Attempt::each(&run.folder, |attempt, gaps| {
-            if attempt.outcome == "lost" {
+            if attempt.outcome == AttemptOutcome::Lost {
                 return;
             }
             let query = (attempt.session, attempt.index);
@@ -162,7 +162,7 @@ mod tests {
 
     fn attempt(tokens: Option<u64>) -> Attempt {
         Attempt {
-            outcome: String::from("completed"),
+            outcome: AttemptOutcome::Completed,
             sent: Some(at(1.0)),
             first_token: Some(at(1.25)),
             last_token: Some(at(2.0)),
@@ -215,7 +215,7 @@ mod tests {
             (MeasuredTime::Unknown, MeasuredTime::Unknown, MeasuredTime::Unknown),
             "an answer that was not streamed"
         );
-        let failed = Attempt { outcome: String::from("failed"), ..attempt(Some(9)) };
+        let failed = Attempt { outcome: AttemptOutcome::Failed, ..attempt(Some(9)) };
         assert!(!Timing::from_attempt(&failed, &gaps, None).is_good(&Slo::default()));
     }
 }
