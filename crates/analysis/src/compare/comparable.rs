@@ -4,13 +4,14 @@
 //! the comparison. Every other difference is a warning, or a note if it follows from the subject.
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Group;
 use ergometer_clients::Locality;
 use ergometer_runs::Summary;
-use ergometer_runs::config::{RunConfig, Slo};
+use ergometer_runs::config::{Retries, RunConfig, Schedule, Slo, Think};
 use ergometer_runs::saved::Run;
+use ergometer_runs::sweep::label;
 use ergometer_telemetry::SystemInfo;
 
 /// The differences between two sides.
@@ -100,7 +101,7 @@ const SUBJECTS: &[(&str, &[(&str, Fact)])] = &[
             ("place", |facts| json!(facts.summary.place.as_ref().map(locality_name))),
         ],
     ),
-    ("load", &[("schedule", |facts| json!(facts.config().map(|config| config.schedule)))]),
+    ("load", &[("schedule", |facts| json!(facts.config().map(|config| schedule_text(config.schedule))))]),
     (
         "request",
         &[
@@ -195,17 +196,73 @@ const KNOWN_SETTINGS: &[&str] = &[
     "calibrate_s",
 ];
 
-/// The names of other settings for people.
-const SETTING_TITLES: &[(&str, &str)] = &[
-    ("ramp_s", "ramp"),
-    ("max_in_flight", "maximum number of requests in flight"),
-    ("think", "think time"),
-    ("timeout_s", "request timeout"),
-    ("max_failures", "maximum number of failures"),
-    ("retries", "number of retries"),
-    ("tokenizer", "tokenizer"),
-    ("server_metrics", "address of the server metrics"),
+/// Another setting that should be equal.
+struct Setting {
+    /// Its name in files.
+    name: &'static str,
+    /// Its name for people.
+    title: &'static str,
+    /// Its value for people; `None` if it is not set.
+    value: fn(&RunConfig) -> Option<String>,
+}
+
+const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "ramp_s",
+        title: "ramp",
+        value: |config| Some(config.ramp_s).filter(|&seconds| seconds > 0.0).map(seconds_text),
+    },
+    Setting {
+        name: "max_in_flight",
+        title: "maximum number of requests in flight",
+        value: |config| config.max_in_flight.map(|most| most.to_string()),
+    },
+    Setting { name: "think", title: "think time", value: |config| think_text(config.think) },
+    Setting { name: "timeout_s", title: "request timeout", value: |config| config.timeout_s.map(seconds_text) },
+    Setting {
+        name: "max_failures",
+        title: "maximum number of failures",
+        value: |config| config.max_failures.map(|most| most.to_string()),
+    },
+    Setting { name: "retries", title: "number of retries", value: |config| Some(retries_text(config.retries)) },
+    Setting {
+        name: "tokenizer",
+        title: "tokenizer",
+        value: |config| config.tokenizer.as_ref().map(|path| path.display().to_string()),
+    },
+    Setting {
+        name: "server_metrics",
+        title: "address of the server metrics",
+        value: |config| config.server_metrics.clone(),
+    },
 ];
+
+fn seconds_text(seconds: f64) -> String {
+    format!("{seconds} s")
+}
+
+fn think_text(think: Think) -> Option<String> {
+    match think {
+        Think::Never => None,
+        Think::Fixed { seconds } => Some(seconds_text(seconds)),
+        Think::Exponential { mean_s } => Some(format!("exponential, mean {}", seconds_text(mean_s))),
+    }
+}
+
+fn retries_text(retries: Retries) -> String {
+    match retries {
+        Retries { most: 0, .. } => String::from("0"),
+        Retries { most, backoff_s } => format!("{most} (backoff {})", seconds_text(backoff_s)),
+    }
+}
+
+fn schedule_text(schedule: Schedule) -> String {
+    match schedule {
+        Schedule::Rate { arrivals, .. } => format!("{}, arrivals {arrivals}", label(&schedule)),
+        Schedule::Replay { speed } => format!("replay speed {speed}"),
+        Schedule::Concurrency { .. } => label(&schedule),
+    }
+}
 
 impl Comparability {
     pub(super) fn between(baseline: &Group<'_>, candidate: &Group<'_>) -> Self {
@@ -378,33 +435,21 @@ fn settings(first: &Run, second: &Run) -> Vec<Difference> {
         // A setting that an earlier version did not have counts as null.
         !known && one.get(*name).unwrap_or(&Value::Null) != two.get(*name).unwrap_or(&Value::Null)
     };
-    let value = |settings: &serde_json::Map<String, Value>, name: &str| {
-        setting_text(name, settings.get(name).unwrap_or(&Value::Null))
-    };
-    let title = |name: &str| {
-        let title = SETTING_TITLES.iter().find(|(known, _)| *known == name);
-        title.map_or_else(|| format!("value of the setting `{name}`"), |(_, title)| (*title).to_owned())
-    };
-    let difference = |name: &String| Difference {
-        what: title(name),
-        baseline: value(&one, name),
-        candidate: value(&two, name),
-        role: Role::Warning,
+    let difference = |name: &String| {
+        let setting = SETTINGS.iter().find(|setting| setting.name == name);
+        let value = |run: &Run, settings: &Map<String, Value>| match (setting, run.summary.profiler_config.known()) {
+            (Some(setting), Some(config)) => json!((setting.value)(config)),
+            // The settings of another tool, or one without a title.
+            _ => settings.get(name).cloned().unwrap_or_default(),
+        };
+        Difference {
+            what: setting.map_or_else(|| format!("value of the setting `{name}`"), |known| known.title.to_owned()),
+            baseline: text(&value(first, &one)),
+            candidate: text(&value(second, &two)),
+            role: Role::Warning,
+        }
     };
     names.into_iter().filter(differs).map(difference).collect()
-}
-
-/// The value of a setting, with its unit.
-fn setting_text(name: &str, value: &Value) -> String {
-    let seconds = |field: &str| value[field].as_f64().map(|seconds| format!("{seconds} s"));
-    let known = match name {
-        "retries" if value.is_null() => Some(String::from("0")),
-        "retries" => seconds("backoff_s").map(|backoff| format!("{} (backoff {backoff})", text(&value["most"]))),
-        "think" => seconds("seconds").or_else(|| seconds("mean_s").map(|mean| format!("exponential, mean {mean}"))),
-        _ if name.ends_with("_s") => value.as_f64().map(|seconds| format!("{seconds} s")),
-        _ => None,
-    };
-    known.unwrap_or_else(|| text(value))
 }
 
 /// Problems of one side: incomplete runs, client-limited runs, repeats that differ.
@@ -436,14 +481,43 @@ fn text(value: &Value) -> String {
     let text = match value {
         Value::Null => String::from("none"),
         Value::String(text) => text.clone(),
-        Value::Object(fields) if fields.contains_key("mode") => {
-            let mode = fields["mode"].as_str().unwrap_or_default();
-            let rest = fields.iter().filter(|(name, value)| *name != "mode" && !value.is_null());
-            let rest =
-                rest.map(|(name, value)| if name == mode { value.to_string() } else { format!("{name} {value}") });
-            format!("{mode} {}", rest.collect::<Vec<_>>().join(", ")).trim_end().to_owned()
-        }
         other => other.to_string(),
     };
     if text.chars().count() <= 48 { text } else { text.chars().take(47).chain(['…']).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use ergometer_runs::config::Arrivals;
+    use ergometer_runs::testing;
+
+    use super::*;
+
+    #[test]
+    fn every_setting_is_one_of_the_configuration() {
+        let config = testing::config(json!({
+            "ramp_s": 2.5, "max_in_flight": 8, "think": {"is": "exponential", "mean_s": 3.0}, "timeout_s": 60.0,
+            "max_failures": 5, "retries": {"most": 3, "backoff_s": 0.5}, "tokenizer": "tiny", "server_metrics": "http://a/m",
+        }));
+        let known = serde_json::to_value(&config).unwrap();
+        assert!(
+            SETTINGS.iter().all(|setting| !known[setting.name].is_null() && !KNOWN_SETTINGS.contains(&setting.name))
+        );
+        let values: Vec<String> = SETTINGS.iter().filter_map(|setting| (setting.value)(&config)).collect();
+        let expected = ["2.5 s", "8", "exponential, mean 3 s", "60 s", "5", "3 (backoff 0.5 s)", "tiny", "http://a/m"];
+        assert_eq!(values, expected);
+        let absent = testing::config(json!({}));
+        let values: Vec<String> = SETTINGS.iter().filter_map(|setting| (setting.value)(&absent)).collect();
+        assert_eq!(values, ["0"], "retries");
+    }
+
+    #[test]
+    fn schedules_are_named_with_their_parameters() {
+        let schedules = [
+            Schedule::Concurrency { concurrency: 4 },
+            Schedule::Rate { rate: 2.5, arrivals: Arrivals::Gamma(0.5) },
+            Schedule::Replay { speed: 2.0 },
+        ];
+        assert_eq!(schedules.map(schedule_text), ["concurrency 4", "rate 2.5, arrivals gamma:0.5", "replay speed 2"]);
+    }
 }
