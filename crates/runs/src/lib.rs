@@ -22,6 +22,7 @@ pub mod cost_model;
 mod error;
 mod exchange;
 pub mod folder;
+pub mod load_over_time;
 pub mod metrics;
 #[expect(missing_docs, reason = "the fields are named by the layout, and by METRICS in docs")]
 pub mod record;

@@ -13,6 +13,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use crate::config::Schedule;
+use crate::load_over_time::{BinTail, LoadBin, LoadOverTime, SessionSpan};
 use crate::saved::{Attempt, AttemptOutcome, Attribution, Run, Telemetry, Texts};
 use crate::store::example::{bare_record, record};
 use crate::store::{DatasetWriter, MetadataShape, RecordSchema, RequestsWriter, TelemetryWriter};
@@ -179,6 +180,39 @@ fn summary() -> impl Strategy<Value = Summary> {
     )
 }
 
+fn tail() -> impl Strategy<Value = BinTail> {
+    (float(), maybe(float()), float()).prop_map(|(p50, p99, max)| BinTail { p50, p99, max })
+}
+
+fn load_over_time() -> impl Strategy<Value = LoadOverTime> {
+    let session = (any::<u32>(), any::<i64>(), float(), maybe((float(), float()))).prop_map(
+        |(session, start_ns, duration_s, steady_state_s)| SessionSpan { session, start_ns, duration_s, steady_state_s },
+    );
+    let counts = prop::array::uniform6(any::<u64>());
+    let bin = (any::<u32>(), [float(), float(), float()], counts, maybe(tail()), maybe(tail())).prop_map(
+        |(session, [start_s, in_flight, output_tokens], counts, schedule_lag_ms, ttft_ms)| {
+            let [scheduled, sent, completed, failed, retried, in_flight_max] = counts;
+            LoadBin {
+                session,
+                start_s,
+                scheduled,
+                sent,
+                completed,
+                failed,
+                retried,
+                in_flight,
+                in_flight_max,
+                output_tokens,
+                schedule_lag_ms,
+                ttft_ms,
+            }
+        },
+    );
+    (float(), prop::collection::vec(session, 0..3), prop::collection::vec(bin, 0..5)).prop_map(
+        |(bin_s, sessions, bins)| LoadOverTime { format_version: LoadOverTime::VERSION, bin_s, sessions, bins },
+    )
+}
+
 fn exchange() -> impl Strategy<Value = Exchange> {
     let times = (0_i64..1 << 40, prop::collection::vec(0_i64..1 << 30, 0..6));
     let usage = (0_u64..1 << 40, 0_u64..1 << 40, maybe(0_u64..1 << 40)).prop_map(|(input, output, cached)| Usage {
@@ -267,6 +301,14 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         summary.write(folder.path()).unwrap();
         prop_assert_eq!(Summary::read(folder.path()).unwrap(), summary);
+    }
+
+    #[test]
+    fn load_json(load in load_over_time()) {
+        let folder = tempfile::tempdir().unwrap();
+        prop_assert_eq!(LoadOverTime::read(folder.path()).unwrap(), None);
+        load.write(folder.path()).unwrap();
+        prop_assert_eq!(LoadOverTime::read(folder.path()).unwrap(), Some(load));
     }
 
     #[test]

@@ -5,18 +5,15 @@
 
 use std::path::Path;
 
+use ergometer_runs::Exchange;
+use ergometer_runs::load_over_time::{BinTail, LoadBin, LoadOverTime, SessionSpan};
 use ergometer_statistics::Distribution;
 use ergometer_units::{Seconds, Timestamp, Window};
-use serde::Serialize;
 
 use super::super::CloseError;
 use super::attempt::{Attempt, Ending};
 use super::{Load, LoadSession, millis};
-use ergometer_runs::Exchange;
-use ergometer_runs::store::{create_folder, write_json};
 
-/// The version of the file.
-const VERSION: u32 = 1;
 /// The most bins: a plot shows no more.
 const MOST_BINS: u64 = 600;
 /// The widths of bins, in seconds; wider ones are multiples of the last.
@@ -85,63 +82,16 @@ pub(super) fn width(lengths: &[Seconds]) -> Seconds {
     widths.find(|width| fits(width) || width.get() >= f64::from(u32::MAX)).unwrap_or(Seconds::new(1.0))
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
-struct OverTime {
-    format_version: u32,
-    bin_s: f64,
-    sessions: Vec<SessionTime>,
-    bins: Vec<Bin>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-struct SessionTime {
-    session: u32,
-    /// The origin of `start_s` of its bins.
-    start_ns: i64,
-    duration_s: f64,
-    /// Start and end, in seconds from the start of the session.
-    steady_state_s: Option<(f64, f64)>,
-}
-
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-struct Bin {
-    session: u32,
-    start_s: f64,
-    scheduled: u64,
-    sent: u64,
-    completed: u64,
-    failed: u64,
-    /// Attempts that failed and were retried.
-    retried: u64,
-    in_flight: f64,
-    in_flight_max: u64,
-    output_tokens: f64,
-    /// Of attempts sent in the bin.
-    schedule_lag_ms: Option<Tail>,
-    /// Of completed attempts sent in the bin.
-    ttft_ms: Option<Tail>,
-}
-
-/// A few figures of a distribution.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-struct Tail {
-    p50: f64,
-    p99: Option<f64>,
-    max: f64,
-}
-
 impl Load<'_> {
     /// Writes `analysis/load.json`. `numbers` are the numbers of the sessions.
     pub(in super::super) fn write_over_time(&mut self, folder: &Path, numbers: &[u32]) -> Result<(), CloseError> {
-        let analysis = folder.join("analysis");
-        create_folder(&analysis)?;
-        Ok(write_json(&analysis.join("load.json"), &self.over_time(numbers))?)
+        Ok(self.over_time(numbers).write(folder)?)
     }
 
-    fn over_time(&mut self, numbers: &[u32]) -> OverTime {
+    fn over_time(&mut self, numbers: &[u32]) -> LoadOverTime {
         let width = self.sessions.iter().find_map(|session| session.bins.as_ref()).map(|bins| bins.width);
-        let mut found = OverTime {
-            format_version: VERSION,
+        let mut found = LoadOverTime {
+            format_version: LoadOverTime::VERSION,
             bin_s: width.map_or(1.0, Seconds::get),
             sessions: Vec::new(),
             bins: Vec::new(),
@@ -149,7 +99,7 @@ impl Load<'_> {
         for (session, &number) in self.sessions.iter_mut().zip(numbers) {
             let Some(bins) = &session.bins else { continue };
             let since = |at: Timestamp| (at - bins.start).get();
-            found.sessions.push(SessionTime {
+            found.sessions.push(SessionSpan {
                 session: number,
                 start_ns: bins.start.nanos_since_epoch(),
                 duration_s: since(bins.end),
@@ -163,14 +113,14 @@ impl Load<'_> {
 
 impl LoadSession {
     /// The bins in order of time. Sorts the attempts by when they were sent.
-    fn over_time(&mut self, number: u32) -> Vec<Bin> {
+    fn over_time(&mut self, number: u32) -> Vec<LoadBin> {
         let Some(bins) = &self.bins else { return Vec::new() };
-        let mut found: Vec<Bin> = (0..bins.tokens.len())
-            .map(|place| Bin {
+        let mut found: Vec<LoadBin> = (0..bins.tokens.len())
+            .map(|place| LoadBin {
                 session: number,
                 start_s: bins.width.get() * place as f64,
                 output_tokens: bins.tokens[place],
-                ..Bin::default()
+                ..LoadBin::default()
             })
             .collect();
         for &(sent, _) in &self.lost {
@@ -212,9 +162,9 @@ impl LoadSession {
     }
 }
 
-fn tail(attempts: &[Attempt], figure: impl Fn(&Attempt) -> Option<Seconds>) -> Option<Tail> {
+fn tail(attempts: &[Attempt], figure: impl Fn(&Attempt) -> Option<Seconds>) -> Option<BinTail> {
     let values: Vec<f64> = attempts.iter().filter_map(|attempt| figure(attempt).map(millis)).collect();
-    Distribution::from_values(&values).map(|found| Tail { p50: found.p50, p99: found.p99, max: found.max })
+    Distribution::from_values(&values).map(|found| BinTail { p50: found.p50, p99: found.p99, max: found.max })
 }
 
 #[cfg(test)]
@@ -246,7 +196,7 @@ mod tests {
         let found = load(&config, &sketches).over_time(&[3]);
         assert_eq!((found.bin_s, found.bins.len(), found.sessions[0].duration_s), (1.0, 2, 2.0));
         let [one, two] = &found.bins[..] else { panic!("{found:?}") };
-        let counts = |bin: &Bin| (bin.scheduled, bin.sent, bin.completed, bin.failed);
+        let counts = |bin: &LoadBin| (bin.scheduled, bin.sent, bin.completed, bin.failed);
         assert_eq!((counts(one), counts(two)), ((3, 2, 0, 0), (0, 1, 2, 1)));
         assert!((one.in_flight - 1.5).abs() < 1e-9 && (two.in_flight - 1.42).abs() < 1e-9, "{one:?} {two:?}");
         assert_eq!((one.in_flight_max, two.in_flight_max, one.session, two.start_s), (2, 2, 3, 1.0));
@@ -283,7 +233,7 @@ mod tests {
             let mut load = load(&config, &sketches);
             let whole = load.summarise(&[], &Locality::ThisMachine, None).whole;
             let found = load.over_time(&[0]);
-            let sum = |figure: fn(&Bin) -> u64| found.bins.iter().map(figure).sum::<u64>();
+            let sum = |figure: fn(&LoadBin) -> u64| found.bins.iter().map(figure).sum::<u64>();
             prop_assert_eq!((sum(|bin| bin.scheduled), sum(|bin| bin.sent)), (rows.len() as u64, rows.len() as u64));
             prop_assert_eq!(sum(|bin| bin.completed), whole.completed);
             prop_assert_eq!(sum(|bin| bin.failed), whole.failed.values().sum::<u64>());
