@@ -88,8 +88,37 @@ impl Calibration {
 mod tests {
     use ergometer_telemetry::Provenance;
     use ergometer_units::Timestamp;
+    use proptest::prelude::*;
 
     use super::*;
+
+    fn float() -> impl Strategy<Value = f64> {
+        prop::num::f64::NORMAL | prop::num::f64::ZERO | prop::num::f64::SUBNORMAL
+    }
+
+    fn calibration() -> impl Strategy<Value = Calibration> {
+        let observations = prop::collection::vec((prop::array::uniform6(float()), float()), 0..5);
+        let scope = (0_u32..9, prop_oneof![Just(Scope::Device), Just(Scope::Package)], observations);
+        let scope = scope.prop_map(|(index, scope, observations)| CalibratedScope {
+            device: DeviceId::gpu(index),
+            scope,
+            observations,
+        });
+        (prop::option::of(any::<String>()), any::<i64>(), float(), prop::collection::vec(scope, 0..3))
+            .prop_map(|(run, measured_ns, seconds, scopes)| Calibration { run, measured_ns, seconds, scopes })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+        #[test]
+        fn calibration_json(calibration in calibration()) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("calibration.json");
+            calibration.write(&path).unwrap();
+            prop_assert_eq!(Calibration::read(&path).unwrap(), Some(calibration));
+        }
+    }
 
     #[test]
     fn a_calibration_is_read_back_from_its_file() {

@@ -21,6 +21,8 @@ mod manifest;
 mod order;
 mod reader;
 mod review_journal;
+#[cfg(test)]
+mod roundtrip;
 mod run_id;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -13,6 +13,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use crate::config::Schedule;
+use crate::cost_model::{Coefficients, CostModel, CostModels, Evidence, Work};
 use crate::load_over_time::{BinTail, LoadBin, LoadOverTime, SessionSpan};
 use crate::saved::{Attempt, AttemptOutcome, Attribution, Run, Telemetry, Texts};
 use crate::store::example::{bare_record, record};
@@ -180,6 +181,42 @@ fn summary() -> impl Strategy<Value = Summary> {
     )
 }
 
+fn work() -> impl Strategy<Value = Work> {
+    prop::array::uniform6(float())
+}
+
+fn coefficients() -> impl Strategy<Value = Coefficients> {
+    let fit = (maybe(float()), maybe(float()), 0_usize..1000, float());
+    (work(), prop::collection::vec(work(), 0..4), fit).prop_map(
+        |(least_squares, draws, (r2, r2_out_of_sample, observations, load_range))| Coefficients {
+            least_squares,
+            draws,
+            r2,
+            r2_out_of_sample,
+            observations,
+            load_range,
+        },
+    )
+}
+
+fn cost_models() -> impl Strategy<Value = CostModels> {
+    let evidence = prop_oneof![Just(Evidence::StepLog), Just(Evidence::Arrivals), Just(Evidence::Tokens)];
+    let scope = prop_oneof![Just(Scope::Device), Just(Scope::Package), Just(Scope::Memory)];
+    let model = (0_u32..9, scope, any::<bool>(), coefficients(), coefficients()).prop_map(
+        |(index, scope, summed, shares, prices)| CostModel {
+            device: DeviceId::gpu(index),
+            scope,
+            summed,
+            shares,
+            prices,
+        },
+    );
+    let runs = prop::collection::vec(any::<String>(), 0..3);
+    (evidence, runs, float(), float(), prop::collection::vec(model, 0..3)).prop_map(
+        |(evidence, runs, calibration_s, lag_ms, models)| CostModels { evidence, runs, calibration_s, lag_ms, models },
+    )
+}
+
 fn tail() -> impl Strategy<Value = BinTail> {
     (float(), maybe(float()), float()).prop_map(|(p50, p99, max)| BinTail { p50, p99, max })
 }
@@ -309,6 +346,13 @@ proptest! {
         prop_assert_eq!(LoadOverTime::read(folder.path()).unwrap(), None);
         load.write(folder.path()).unwrap();
         prop_assert_eq!(LoadOverTime::read(folder.path()).unwrap(), Some(load));
+    }
+
+    #[test]
+    fn cost_model_json(models in cost_models()) {
+        let folder = tempfile::tempdir().unwrap();
+        models.write(folder.path()).unwrap();
+        prop_assert_eq!(CostModels::read(folder.path()).unwrap(), Some(models));
     }
 
     #[test]
