@@ -144,9 +144,21 @@ impl RunError {
         match self {
             // A configuration was valid at the start, so only a query can break it later.
             Self::Dataset(_) | Self::Config(_) => Closing::Unreadable,
-            Self::Internal(_) => Closing::Failed,
             Self::ServerGone { .. } => Closing::TooManyFailures,
-            _ => Closing::Unwritable,
+            Self::Journal(_)
+            | Self::Recording(_)
+            | Self::Close(_)
+            | Self::Exists { .. }
+            | Self::NotARun { .. }
+            | Self::NotReplaced { .. } => Closing::Unwritable,
+            // All but the first end a run before its session starts.
+            Self::Internal(_)
+            | Self::Client(_)
+            | Self::Judge(_)
+            | Self::Device(_)
+            | Self::Sensor(_)
+            | Self::Metrics(_)
+            | Self::NotResumable { .. } => Closing::Failed,
         }
     }
 

@@ -11,11 +11,22 @@ pub(crate) struct Questions {
     pub(crate) turns: u64,
     /// The seconds between two recorded arrivals, if there are arrival times.
     pub(crate) apart_s: Option<f64>,
+    /// Whether queries are read on a blocking thread.
+    pub(crate) is_packed: bool,
+    /// Reading this query panics.
+    pub(crate) panics_at: Option<u64>,
 }
 
 impl Questions {
     pub(crate) fn new(size: u64) -> Self {
-        Self { size: Some(size), fingerprint: format!("questions-{size}"), turns: 1, apart_s: None }
+        Self {
+            size: Some(size),
+            fingerprint: format!("questions-{size}"),
+            turns: 1,
+            apart_s: None,
+            is_packed: false,
+            panics_at: None,
+        }
     }
 }
 
@@ -36,6 +47,7 @@ impl Dataset for Questions {
         if let Some(size) = self.size.filter(|&size| index >= size) {
             return Err(DatasetError::Beyond { index, size });
         }
+        assert_ne!(self.panics_at, Some(index), "the test says so");
         Ok(Query {
             index,
             problem: format!("what is 10 + {index}?"),
@@ -49,6 +61,10 @@ impl Dataset for Questions {
             arrival_s: self.apart_s.map(|apart| 100.0 + apart * index as f64),
             ..Query::default()
         })
+    }
+
+    fn is_packed(&self) -> bool {
+        self.is_packed
     }
 
     fn turns(&self, index: u64) -> u64 {

@@ -6,7 +6,7 @@ use ergometer::journal::JournalFolder;
 use ergometer::run::{PreparedRun, RunError, Target};
 use ergometer_clients::{FailureKind, Outcome};
 use ergometer_runs::Closing;
-use ergometer_runs::config::RunConfig;
+use ergometer_runs::config::{Arrivals, RunConfig, Schedule};
 use tokio::sync::watch;
 
 use crate::client::{Call, Scripted, Step, answer};
@@ -199,6 +199,25 @@ async fn a_client_that_panics_fails_its_request() {
     assert!(has_warning(&run, "rejected (the client panicked: the script says so)"), "{:?}", run.summary.warnings);
     assert_eq!((calls.sent(), calls.closings()), (vec![0, 1, 0, 1, 2, 3], 1));
     assert_eq!(rig.exchanges(0).1[1].transcript.text, "1");
+}
+
+/// The panic of a sending task is an internal error, not an invalid configuration (exit 2) or a full disk. In a closed loop
+/// a dataset is read by the task that sends, or by a blocking thread; in an open loop by the thread of the schedule.
+#[tokio::test]
+async fn a_dataset_that_panics_ends_the_run_with_an_internal_error() {
+    let open_loop = Schedule::Rate { rate: 1000.0, arrivals: Arrivals::Constant };
+    for (is_packed, schedule) in [(false, Schedule::ONE), (true, Schedule::ONE), (false, open_loop)] {
+        let rig = Rig::new();
+        let dataset = Questions { is_packed, panics_at: Some(2), ..Questions::new(4) };
+        let client = Scripted::new(|_| answer("10", 1));
+        let calls = client.calls();
+        let config = RunConfig { schedule, ..config() };
+        let finished = rig.run(config, dataset, client, blind()).await.unwrap();
+        assert_eq!(finished.closing, Closing::Failed, "packed: {is_packed}, {schedule:?}");
+        let failure = finished.failure.unwrap();
+        assert!(matches!(failure, RunError::Internal(_)), "{failure}");
+        assert_eq!((rig.exchanges(0).1.len(), calls.closings()), (2, 1), "the answers before the panic are kept");
+    }
 }
 
 #[tokio::test]
