@@ -104,10 +104,14 @@ pub fn open(spec: &ClientSpec) -> Result<Box<dyn Client>, ClientError> {
     }
 }
 
-/// The server's only model, for a user who named none. `name` is the option that names a model, for the hint of the
-/// error.
+/// The server's only model, without secrets, for a user who named none. `name` is the option that names a model, for the
+/// hint of the error.
 pub async fn only_model(client: &dyn Client, name: &'static str) -> Result<String, ClientError> {
-    only(client.models().await?, name).map_err(ClientError::Parameter)
+    let models = client.models().await?;
+    // The name is stored with the run, and a server may repeat in it what it received.
+    let secrets = client.secrets();
+    let models = models.iter().map(|model| secrets.redact(model).into_owned()).collect();
+    only(models, name).map_err(ClientError::Parameter)
 }
 
 fn only(mut models: Vec<String>, name: &'static str) -> Result<String, Message> {

@@ -17,6 +17,9 @@ use crate::{FailureKind, RequestError};
 /// Timeout for reading the body of an error response.
 const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How much of the body of an error response is read, in bytes.
+const LONGEST_BODY: usize = LONGEST_CAUSE * 4;
+
 /// The stage at which a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
@@ -213,7 +216,7 @@ async fn body_start(mut parts: impl AsyncFnMut() -> Option<Bytes>) -> Vec<u8> {
     let mut body = Vec::new();
     while let Some(bytes) = parts().await {
         body.extend_from_slice(&bytes);
-        if body.len() >= LONGEST_CAUSE * 4 {
+        if body.len() >= LONGEST_BODY {
             break;
         }
     }
@@ -224,7 +227,14 @@ async fn body_start(mut parts: impl AsyncFnMut() -> Option<Bytes>) -> Vec<u8> {
 pub(crate) fn error_message(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let found = serde_json::from_str::<serde_json::Value>(&text).ok().and_then(|value| message(&value));
-    let text = found.unwrap_or_else(|| text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let text = found.unwrap_or_else(|| {
+        let mut words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        if body.len() >= LONGEST_BODY {
+            // The rest of the body was not read.
+            words.push('…');
+        }
+        words
+    });
     match text.char_indices().nth(LONGEST_CAUSE) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,

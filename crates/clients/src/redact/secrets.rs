@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
-use regex::{Regex, RegexBuilder};
+use regex::{Captures, Regex, RegexBuilder};
 
 use super::REDACTED;
 
@@ -15,6 +15,12 @@ const SHORTEST: usize = 6;
 
 /// Longer values are searched in parts of this many characters, which keeps the patterns small.
 const PART: usize = 256;
+
+/// The start of a secret before a cut is replaced if it has this many characters. Cut text ends with [`CUT`].
+const SHORTEST_START: usize = 4;
+
+/// The mark of every text that was cut.
+const CUT: char = '…';
 
 /// The size in memory that a pattern may have. A part takes at most a tenth of it.
 const PATTERN_BYTES: usize = 64 << 20;
@@ -38,7 +44,8 @@ impl Secrets {
         // A value that contains another is replaced first, as a whole.
         values.sort_unstable_by(|a, b| b.len().cmp(&a.len()).then(a.cmp(b)));
         values.dedup();
-        Self(values.into_iter().flat_map(parts).filter_map(|part| pattern(&part)).collect())
+        let patterns = values.into_iter().flat_map(parts).map(|part| [pattern(&part), cut_pattern(&part)]);
+        Self(patterns.flatten().flatten().collect())
     }
 
     /// These secrets and others.
@@ -54,12 +61,17 @@ impl Secrets {
     }
 
     /// The text with every secret replaced: as it is, in other case, and with any of its characters encoded for JSON,
-    /// URLs, forms or HTML.
+    /// URLs, forms or HTML. If the text was cut within a secret, so that `…` follows its start, the start is replaced.
     #[must_use]
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut text = Cow::Borrowed(text);
         for pattern in &self.0 {
-            if let Cow::Owned(redacted) = pattern.replace_all(&text, REDACTED) {
+            // Before a cut, the pattern of a start also matches the mark, which stays.
+            let replacement = |found: &Captures<'_>| {
+                let is_cut = found[0].ends_with(CUT);
+                if is_cut { format!("{REDACTED}{CUT}") } else { String::from(REDACTED) }
+            };
+            if let Cow::Owned(redacted) = pattern.replace_all(&text, replacement) {
                 text = Cow::Owned(redacted);
             }
         }
@@ -110,6 +122,23 @@ fn pattern(characters: &[char]) -> Option<Regex> {
     let pattern: String = characters.iter().map(|&character| encodings(character)).collect();
     // Only a pattern over the limit is an error, and parts are far below it.
     RegexBuilder::new(&pattern).case_insensitive(true).size_limit(PATTERN_BYTES).build().ok()
+}
+
+/// A pattern for the start of these characters before a cut, which may be within the encoding of a character.
+fn cut_pattern(characters: &[char]) -> Option<Regex> {
+    let encoded: Vec<String> = characters.iter().map(|&character| encodings(character)).collect();
+    let (start, rest) = encoded.split_at(SHORTEST_START.min(encoded.len()));
+    let mut pattern = start.concat();
+    for next in rest {
+        pattern.push_str("(?:");
+        pattern.push_str(next);
+    }
+    pattern.push_str(&")?".repeat(rest.len()));
+    pattern.push_str(r"(?:\\+(?:u[0-9a-f]{0,3})?|%(?:25)*[0-9a-f]?|&(?:amp;)*#?x?[0-9a-z]{0,5})?");
+    pattern.push(CUT);
+    // Every optional character is one group deeper than the one before.
+    let depth = u32::try_from(10 + 2 * PART).unwrap_or(u32::MAX);
+    RegexBuilder::new(&pattern).case_insensitive(true).size_limit(PATTERN_BYTES).nest_limit(depth).build().ok()
 }
 
 /// A pattern for a character as it is and in the encodings of JSON, URLs, forms and HTML. An encoding applied twice
@@ -187,17 +216,46 @@ mod tests {
         assert_eq!(secrets.redact(r"x a\ud83e\uDD80bcdef"), "x <redacted>");
     }
 
-    #[test]
-    fn a_long_secret_leaves_no_part() {
+    fn random_letters(count: usize) -> String {
         let mut state = 1_u32;
-        let mut letter = || {
+        let letter = || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             char::from(b'a' + u8::try_from((state >> 24) % 26).unwrap())
         };
-        let key: String = std::iter::repeat_with(&mut letter).take(20_000).collect();
+        std::iter::repeat_with(letter).take(count).collect()
+    }
+
+    #[test]
+    fn a_long_secret_leaves_no_part() {
+        let key = random_letters(20_000);
         let secrets = Secrets::new([key.as_str()]);
         let redacted = secrets.redact(&key).into_owned();
         assert_eq!(redacted.replace(REDACTED, ""), "");
+    }
+
+    #[test]
+    fn the_start_of_a_secret_before_a_cut_is_replaced() {
+        let key = "sk-é\"0123456789";
+        let secrets = Secrets::new([key]);
+        for (form, expected) in [
+            ("your key is sk-é\"01…", "your key is <redacted>…"),
+            ("SK-é…: retried", "<redacted>…: retried"),
+            (r"sk-é\…", "<redacted>…"),
+            (r"sk-\u00e9\u00…", "<redacted>…"),
+            ("sk-%C3%a9%2…", "<redacted>…"),
+            ("sk-&#233;&quo…", "<redacted>…"),
+            ("sk-…", "sk-…"),
+            ("sk-é\"01 and more", "sk-é\"01 and more"),
+        ] {
+            assert_eq!(secrets.redact(form), expected, "{form}");
+        }
+        let whole = format!("{key}…");
+        assert_eq!(secrets.redact(&whole), "<redacted>…");
+        let long = random_letters(300);
+        let secrets = Secrets::new([long.as_str()]);
+        for end in [4, 77, 149, 154, 299] {
+            assert_eq!(secrets.redact(&format!("{}…", &long[..end])).replace(REDACTED, ""), "…", "{end}");
+        }
     }
 
     #[test]

@@ -129,9 +129,10 @@ impl Judge {
 
     fn judgement(&self, exchange: &Exchange, mut reply: String) -> Judgement {
         let correct = verdict(&reply).map(|verdict| verdict == Verdict::Correct);
-        // Truncate the reply of a judge that does not stop.
+        // Truncate the reply of a judge that does not stop. The mark lets the start of a secret be found and redacted.
         if let Some((end, _)) = reply.char_indices().nth(LONGEST_REPLY) {
             reply.truncate(end);
+            reply.push('…');
         }
         Judgement { request: exchange.request, session: exchange.session, judge: self.model.clone(), correct, reply }
     }

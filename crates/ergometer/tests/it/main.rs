@@ -18,6 +18,7 @@ mod request_ids;
 mod resume;
 mod rig;
 mod schedules;
+mod secrets;
 mod sensors;
 mod server;
 mod sweep_fit;
