@@ -116,3 +116,28 @@ fn delimited(path: &Path, file: Box<dyn BufRead>, delimiter: u8, take: &mut Take
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reader whose first read a signal interrupts.
+    struct Interrupted(bool);
+
+    impl Read for Interrupted {
+        fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+            if std::mem::take(&mut self.0) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            bytes[..2].copy_from_slice(b"{}");
+            Ok(2)
+        }
+    }
+
+    #[test]
+    fn an_interrupted_read_is_repeated() {
+        let mut file = BufReader::new(Interrupted(true));
+        fill(&mut file).unwrap();
+        assert_eq!(file.buffer(), b"{}");
+    }
+}

@@ -4,7 +4,7 @@
 //! journal of each run before its files are written, so a killed command is repeated by `ergo finalize`.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use ergometer_attribution::{Calibration, EngineLog, Steps};
@@ -83,13 +83,23 @@ fn excerpt(path: &Path, run: &Path, sessions: &[LoadedSession]) -> Result<Vec<u8
     let unusable = |cause| CloseError::EngineLog { path: path.to_path_buf(), cause };
     let file = File::open(path).map_err(|error| unusable(error.into()))?;
     let mut file = BufReader::new(file);
-    let is_gzip = file.fill_buf().map_err(|error| unusable(error.into()))?.starts_with(&[0x1f, 0x8b]);
+    let is_gzip = is_gzip(&mut file).map_err(|error| unusable(error.into()))?;
     let excerpt = if is_gzip {
         EngineLog::excerpt(BufReader::new(MultiGzDecoder::new(file)), first, last)
     } else {
         EngineLog::excerpt(file, first, last)
     };
     excerpt.map_err(unusable)
+}
+
+/// Whether a file is compressed with gzip. A read that a signal interrupts is repeated.
+fn is_gzip(file: &mut impl BufRead) -> io::Result<bool> {
+    loop {
+        match file.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            filled => return filled.map(|start| start.starts_with(&[0x1f, 0x8b])),
+        }
+    }
 }
 
 /// Whether any request of these sessions is a record.
@@ -205,5 +215,32 @@ pub(crate) fn same_folder(one: &Path, other: &Path) -> bool {
     match (one.canonicalize(), other.canonicalize()) {
         (Ok(one), Ok(other)) => one == other,
         _ => one == other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reader whose first read a signal interrupts.
+    struct Interrupted(Option<io::ErrorKind>, &'static [u8]);
+
+    impl io::Read for Interrupted {
+        fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+            match self.0.take() {
+                Some(kind) => Err(kind.into()),
+                None => io::Read::read(&mut self.1, bytes),
+            }
+        }
+    }
+
+    #[test]
+    fn an_interrupted_read_of_an_engine_log_is_repeated() {
+        for (bytes, expected) in [(&[0x1f, 0x8b, 8][..], true), (b"{}", false)] {
+            let mut file = BufReader::new(Interrupted(Some(io::ErrorKind::Interrupted), bytes));
+            assert_eq!(is_gzip(&mut file).unwrap(), expected);
+        }
+        let mut file = BufReader::new(Interrupted(Some(io::ErrorKind::Other), b"{}"));
+        assert!(is_gzip(&mut file).is_err());
     }
 }
