@@ -78,8 +78,9 @@ fn reasons(evidence: &Evidence, client: &ClientSummary) -> Vec<ClientLimit> {
     let uses = client.processor_cores.zip(client.cores).map(|(used, cores)| used / f64::from(cores));
     let is_above = |share: Option<f64>| share.is_some_and(|share| share > BUSY);
     let is_slow = client.wake_lag_ms.is_some_and(|lag| lag.p99 > BUSY_WAKE_LAG_MS);
-    // Other processes may use the machine without delaying the client.
-    let is_busy = is_above(uses) || (is_above(client.machine_utilization) && is_slow);
+    // Other processes may use the machine without delaying the client, and a client that uses its cores may be in time.
+    let is_delayed = is_slow && (is_above(uses) || is_above(client.machine_utilization));
+    let is_busy = is_above(uses) || is_delayed;
     let is_woken_late = client.wake_lag_ms.is_some_and(|lag| lag.p99 > WAKE_LAG_MS);
     let is_stalled = client.wake_lag_ms.is_some_and(|lag| lag.max > STALL_MS);
     // The embedded model runs in this process and uses its processors.
@@ -91,7 +92,7 @@ fn reasons(evidence: &Evidence, client: &ClientSummary) -> Vec<ClientLimit> {
         (ClientLimit::MaxInFlight, is_late && is_full),
         (ClientLimit::Connections, (is_late || is_closed) && is_crowded),
         (ClientLimit::Stalled, is_apart && is_stalled),
-        (ClientLimit::Cpu, is_apart && (is_woken_late || (is_late && is_busy))),
+        (ClientLimit::Cpu, is_apart && (is_woken_late || is_delayed || (is_late && is_busy))),
     ];
     limits.into_iter().filter(|(_, is_met)| *is_met).map(|(limit, _)| limit).collect()
 }
@@ -168,7 +169,16 @@ mod tests {
         assert!(found.reasons.is_empty());
         assert_eq!((found.processor_cores, found.cores, found.most_in_flight), (Some(1.0), Some(4), 12));
         assert_eq!(judge(|case| case.facts = SenderFacts::default()), [], "the facts of the sender are unknown");
-        assert_eq!(judge(|case| case.facts.machine_utilization = Some(1.0)), [], "busy, but on time");
+        let busy = |millis: f64| {
+            judge(|case| {
+                case.config = closed_loop(4);
+                case.facts.machine_utilization = Some(0.95);
+                case.facts.wake_lag_ms = Some(WakeLag { p99: millis, ..WakeLag::default() });
+            })
+        };
+        assert_eq!(busy(0.9), [], "busy, but on time");
+        assert_eq!(busy(1.1), [ClientLimit::Cpu], "a closed loop has no schedule, but notices chunks late");
+        assert_eq!(judge(|case| case.facts.processor_s = 37.0), [ClientLimit::Cpu]);
     }
 
     #[test]
