@@ -160,7 +160,7 @@ impl Sending<'_> {
                 Outcome::Failed { cause, .. } => Some(cause.clone()),
                 Outcome::Completed | Outcome::Cancelled | Outcome::Lost => None,
             };
-            self.sender.journal.append(Entry::Calibration(Box::new(exchange)));
+            self.sender.record(Entry::Calibration(Box::new(exchange)));
             if let Some(cause) = failure {
                 self.report(&cause);
                 control.sleep(PAUSE).await;
@@ -170,9 +170,11 @@ impl Sending<'_> {
 
     /// Sends one request. It is cancelled at this time, and when the user stops the run.
     async fn exchange(&self, number: u64, cancel: Instant) -> Result<Exchange, RunError> {
-        let Sender { control, clock, session, run_id, dataset, config, .. } = self.sender;
-        let query = self.sender.query(index(number, dataset.size(), config.max_queries)).await?;
-        let (scheduled, id, mut transcript) = (clock.now(), run_id.calibration(number), Transcript::default());
+        let Sender { control, clock, .. } = self.sender;
+        let (size, most) = (self.sender.dataset().size(), self.sender.config().max_queries);
+        let query = self.sender.query(index(number, size, most)).await?;
+        let id = self.sender.run_id().calibration(number);
+        let (scheduled, mut transcript) = (clock.now(), Transcript::default());
         let prompt = Prompt { query: &query, before: &[] };
         let outcome = tokio::select! {
             (outcome, _) = self.sender.attempt(prompt, &id, &mut transcript) => outcome,
@@ -183,7 +185,7 @@ impl Sending<'_> {
         let now = clock.now();
         let sent = transcript.sent.take().unwrap_or(scheduled).clamp(scheduled, now);
         let end = transcript.ended.take().unwrap_or(now).clamp(sent, now);
-        let (request, session, attempt, is_retried) = (number, *session, 1, false);
+        let (request, session, attempt, is_retried) = (number, self.sender.session(), 1, false);
         Ok(Exchange { request, session, attempt, query, scheduled, sent, end, transcript, outcome, is_retried })
     }
 

@@ -99,11 +99,11 @@ impl Conversations {
     /// The think time before this turn: from the dataset, else from the configuration.
     fn think(&self, query: &Query) -> Seconds {
         let recorded = query.turn.and_then(|turn| turn.think_s).filter(|seconds| *seconds >= 0.0);
-        Seconds::new(recorded.unwrap_or_else(|| match self.sender.config.think {
+        Seconds::new(recorded.unwrap_or_else(|| match self.sender.config().think {
             Think::Never => 0.0,
             Think::Fixed { seconds } => seconds,
             Think::Exponential { mean_s } => {
-                let seed = self.sender.config.request.seed ^ SEED_MASK;
+                let seed = self.sender.config().request.seed ^ SEED_MASK;
                 -mean_s * Random::for_query(seed, query.index).unit().ln()
             }
         }))

@@ -45,7 +45,7 @@ pub(super) type Alive = mpsc::Sender<()>;
 
 /// Starts the loop of the schedule.
 pub(super) fn start_loop(conversations: &Arc<Conversations>, start: Start, alive: &Alive) {
-    match Timetable::from_config(&conversations.sender.config) {
+    match Timetable::from_config(conversations.sender.config()) {
         None => start_slots(conversations, start, alive),
         Some(mut timetable) => {
             timetable.skip(conversations.sender.control.dispenser.done_before());
@@ -55,7 +55,7 @@ pub(super) fn start_loop(conversations: &Arc<Conversations>, start: Start, alive
 }
 
 fn start_slots(conversations: &Arc<Conversations>, start: Start, alive: &Alive) {
-    let config = &conversations.sender.config;
+    let config = conversations.sender.config();
     let slots = config.schedule.concurrency().unwrap_or(1).max(1);
     let apart_s = (config.ramp_s / f64::from(slots)).max(LEAST_SPACING_S);
     for slot in 0..slots {
@@ -113,7 +113,7 @@ fn send_when_due(
     runtime: &Handle,
     alive: &Alive,
 ) -> Result<(), RunError> {
-    let Sender { control, dataset, .. } = &conversations.sender;
+    let (control, dataset) = (&conversations.sender.control, conversations.sender.dataset());
     while let Some(turns) = control.dispenser.peek() {
         let first = dataset.get(turns.start)?;
         let due = timetable.next(&first)?;

@@ -83,6 +83,17 @@ pub(super) enum NextAttempt {
 
 /// Sends queries and records every attempt in the journal.
 pub(super) struct Sender {
+    pub(super) control: Control,
+    pub(super) counts: Counts,
+    pub(super) clock: Arc<Clock>,
+    parts: SenderParts,
+    /// Limits the requests in flight, if there is a limit.
+    permits: Option<Semaphore>,
+    outage: Outage,
+}
+
+/// What a sender sends, where to, and where it records the requests.
+pub(super) struct SenderParts {
     pub(super) config: RunConfig,
     pub(super) dataset: Arc<dyn Dataset>,
     pub(super) client: Arc<dyn Client>,
@@ -90,15 +101,9 @@ pub(super) struct Sender {
     pub(super) run_id: RunId,
     /// The number of the session.
     pub(super) session: u32,
-    pub(super) clock: Arc<Clock>,
     pub(super) journal: JournalWriter,
     /// Attempts at each query in earlier sessions.
     pub(super) attempts: BTreeMap<u64, u32>,
-    /// Limits the requests in flight, if there is a limit.
-    pub(super) permits: Option<Semaphore>,
-    pub(super) control: Control,
-    pub(super) counts: Counts,
-    pub(super) outage: Outage,
 }
 
 /// Whether a request failed without an answer of the server. A server that is slow, or a client that refuses a request, is
@@ -116,10 +121,46 @@ pub(super) fn is_unreachable(kind: FailureKind, transcript: &Transcript) -> bool
 }
 
 impl Sender {
+    pub(super) fn new(parts: SenderParts, clock: Arc<Clock>, control: Control) -> Self {
+        let permits = parts.config.max_in_flight.map(|most| Semaphore::new(most as usize));
+        Self { control, counts: Counts::default(), clock, parts, permits, outage: Outage::default() }
+    }
+
+    pub(super) const fn config(&self) -> &RunConfig {
+        &self.parts.config
+    }
+
+    pub(super) fn dataset(&self) -> &dyn Dataset {
+        &*self.parts.dataset
+    }
+
+    pub(super) fn client(&self) -> &dyn Client {
+        &*self.parts.client
+    }
+
+    pub(super) const fn run_id(&self) -> &RunId {
+        &self.parts.run_id
+    }
+
+    /// The number of the session.
+    pub(super) const fn session(&self) -> u32 {
+        self.parts.session
+    }
+
+    /// Adds an entry to the journal.
+    pub(super) fn record(&self, entry: Entry) {
+        self.parts.journal.append(entry);
+    }
+
+    /// Writes the rest of the journal.
+    pub(super) fn finish(self) -> Result<(), RunError> {
+        Ok(self.parts.journal.finish()?)
+    }
+
     /// Reads a query of the dataset. Decompression runs on a blocking thread, so that it does not delay the reading of
     /// responses.
     pub(super) async fn query(&self, index: u64) -> Result<Query, RunError> {
-        let dataset = Arc::clone(&self.dataset);
+        let dataset = Arc::clone(&self.parts.dataset);
         if !dataset.is_packed() {
             return Ok(dataset.get(index)?);
         }
@@ -144,12 +185,12 @@ impl Sender {
                 return self.settle(exchange).await;
             }
             let number = attempt.number;
-            self.journal.queue(Entry::Ended(Box::new(exchange))).await?;
+            self.parts.journal.queue(Entry::Ended(Box::new(exchange))).await?;
             self.counts.retried.fetch_add(1, Ordering::Relaxed);
             let wait = match next {
                 NextAttempt::AtOnce => Duration::ZERO,
                 NextAttempt::After(asked) => {
-                    self.config.retries.wait(number, asked, fastrand::f64()).unwrap_or_default()
+                    self.parts.config.retries.wait(number, asked, fastrand::f64()).unwrap_or_default()
                 }
             };
             if self.control.sleep(wait).await {
@@ -166,12 +207,12 @@ impl Sender {
     async fn exchange(&self, prompt: Prompt<'_>, attempt: Attempt, was_stale: bool) -> (Exchange, NextAttempt) {
         let Attempt { request, number: attempt, scheduled } = attempt;
         let query = prompt.query;
-        self.journal.append(Entry::Sent { request, index: query.index, sent: self.clock.now() });
+        self.record(Entry::Sent { request, index: query.index, sent: self.clock.now() });
         let in_flight = self.counts.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
         self.counts.most_in_flight.fetch_max(in_flight, Ordering::Relaxed);
         let mut transcript = Transcript::default();
         let sent = self.clock.now();
-        let (outcome, mut next) = self.attempt(prompt, &self.run_id.request(request), &mut transcript).await;
+        let (outcome, mut next) = self.attempt(prompt, &self.parts.run_id.request(request), &mut transcript).await;
         // If a second connection is closed on the same request, the request itself may be the cause.
         if was_stale && matches!(next, NextAttempt::AtOnce) {
             next = NextAttempt::After(None);
@@ -183,8 +224,8 @@ impl Sender {
         let end = transcript.ended.take().unwrap_or(now).clamp(sent, now);
         let is_retried = matches!(&outcome, Outcome::Failed { kind, .. } if self.is_retried(*kind, attempt, next));
         // Attempts of earlier sessions are counted, but do not use up the retries of this session.
-        let attempt = attempt + self.attempts.get(&query.index).copied().unwrap_or(0);
-        let (session, query) = (self.session, query.clone());
+        let attempt = attempt + self.parts.attempts.get(&query.index).copied().unwrap_or(0);
+        let (session, query) = (self.parts.session, query.clone());
         let exchange =
             Exchange { request, session, attempt, query, scheduled, sent, end, transcript, outcome, is_retried };
         (exchange, next)
@@ -194,7 +235,7 @@ impl Sender {
     fn is_retried(&self, kind: FailureKind, attempt: u32, next: NextAttempt) -> bool {
         let wait = match next {
             NextAttempt::AtOnce => return true,
-            NextAttempt::After(asked) => self.config.retries.wait(attempt, asked, 0.0),
+            NextAttempt::After(asked) => self.parts.config.retries.wait(attempt, asked, 0.0),
         };
         // A transient failure after the user stopped counts as retried: the server may have been stopped too, so a
         // resumed run sends the query again.
@@ -250,23 +291,23 @@ impl Sender {
 
     /// Writes the last attempt at a query to the journal. The first record gives the folder its final name.
     async fn keep(&self, exchange: Exchange) -> Result<(), RunError> {
-        let is_first_record = exchange.fate() == Fate::Settled && !self.folder.has_record();
+        let is_first_record = exchange.fate() == Fate::Settled && !self.parts.folder.has_record();
         let entry = Entry::Ended(Box::new(exchange));
         if is_first_record {
-            self.journal.write(entry).await?;
-            return self.folder.commit();
+            self.parts.journal.write(entry).await?;
+            return self.parts.folder.commit();
         }
-        Ok(self.journal.queue(entry).await?)
+        Ok(self.parts.journal.queue(entry).await?)
     }
 
     /// Records a turn that cannot be sent because an earlier turn of its conversation failed.
     pub(super) async fn give_up(&self, query: Query) -> Result<(), RunError> {
         let (now, request) = (self.clock.now(), self.control.dispenser.number());
-        let attempt = 1 + self.attempts.get(&query.index).copied().unwrap_or(0);
+        let attempt = 1 + self.parts.attempts.get(&query.index).copied().unwrap_or(0);
         let cause = String::from("an earlier turn of the conversation failed");
         self.keep(Exchange {
             request,
-            session: self.session,
+            session: self.parts.session,
             attempt,
             query,
             scheduled: now,
@@ -308,7 +349,7 @@ impl Sender {
         id: &str,
         transcript: &mut Transcript,
     ) -> (Outcome, NextAttempt) {
-        let (config, Prompt { query, before }) = (&self.config, prompt);
+        let (config, Prompt { query, before }) = (&self.parts.config, prompt);
         let request = Request {
             id: Some(id),
             index: query.index,
@@ -332,7 +373,7 @@ impl Sender {
         let started = Instant::now();
         let outcome = tokio::select! {
             biased;
-            result = caught(self.client.stream(&request, &self.clock, transcript)) => match result {
+            result = caught(self.parts.client.stream(&request, &self.clock, transcript)) => match result {
                 // The timer is coarse, so the elapsed time is compared with the exact limit.
                 Ok(()) if limit.is_some_and(|limit| transcript.ended.is_none() && started.elapsed() > limit) => self.timed_out(),
                 Ok(()) => Outcome::Completed,
@@ -348,7 +389,7 @@ impl Sender {
     }
 
     fn timed_out(&self) -> Outcome {
-        let limit = self.config.timeout_s.unwrap_or_default();
+        let limit = self.parts.config.timeout_s.unwrap_or_default();
         Outcome::Failed { kind: FailureKind::TimeoutTotal, cause: format!("no end within {limit} s") }
     }
 }

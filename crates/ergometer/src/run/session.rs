@@ -8,21 +8,19 @@ use std::time::{Duration, Instant};
 use ergometer_telemetry::recording::{RecordingHandle, RecordingWriter};
 use ergometer_telemetry::{Clock, Provenance, Sampler, Sensor};
 use ergometer_units::Window;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
 use super::calibration::calibrate;
 use super::control::Control;
 use super::conversation::Conversations;
-use super::counts::Counts;
 use super::dispenser::Dispenser;
 use super::folder::RunFolder;
 use super::live::LiveView;
 use super::loops::{Start, start_loop};
-use super::outage::Outage;
 use super::provisional::{Provisional, power};
 use super::sender_watch::SenderWatch;
-use super::sending::{Prompt, Sender, is_unreachable};
+use super::sending::{Prompt, Sender, SenderParts, is_unreachable};
 use super::{Notice, Observer, RunError};
 use crate::config::CountedDevices;
 use crate::journal::{Entry, IdleKind, JournalFolder, RunId, SessionStart};
@@ -114,23 +112,18 @@ impl Session {
         let dispenser = Dispenser::new(plan.end, plan.done, plan.first_request)
             .with_conversations(Arc::clone(&self.dataset))
             .with_max_failures(self.config.max_failures);
-        let permits = self.config.max_in_flight.map(|most| Semaphore::new(most as usize));
         let Self { run_id, config, dataset, client, counted, folder, observer, .. } = self;
-        let mut sender = Sender {
+        let parts = SenderParts {
             config,
             dataset,
             client,
             folder,
             run_id,
             session: plan.session,
-            clock,
             journal: writer,
             attempts: plan.attempts,
-            permits,
-            control: Control::new(dispenser, stop),
-            counts: Counts::default(),
-            outage: Outage::default(),
         };
+        let mut sender = Sender::new(parts, clock, Control::new(dispenser, stop));
         if let Err(error) = warm_up(&sender, &*observer, warmup).await {
             sender.control.fail(error);
         } else {
@@ -184,10 +177,10 @@ impl Session {
         if let Ok(Err(error)) = stopped.await {
             sender.control.fail(error.into());
         }
-        sender.journal.append(Entry::Closed(closing));
+        sender.record(Entry::Closed(closing));
         let failure = sender.control.take_failure();
         let Some(conversations) = Arc::into_inner(conversations) else { return Ok(SessionEnd { closing, failure }) };
-        let unwritten = conversations.sender.journal.finish().err().map(RunError::from);
+        let unwritten = conversations.sender.finish().err();
         let closing = if unwritten.is_some() { Closing::Unwritable } else { closing };
         Ok(SessionEnd { closing, failure: failure.or(unwritten) })
     }
@@ -211,11 +204,11 @@ async fn warm_up(sender: &Sender, observer: &dyn Observer, count: u32) -> Result
     let mut is_reached = false;
     observer.notice(Notice::Warming(count));
     let start = sender.clock.now();
-    let size = sender.dataset.size().unwrap_or(u64::MAX).max(1);
+    let size = sender.dataset().size().unwrap_or(u64::MAX).max(1);
     for number in 0..u64::from(count) {
         let Ok(query) = sender.query(number % size).await else { break };
         let mut transcript = Transcript::default();
-        let (prompt, id) = (Prompt { query: &query, before: &[] }, sender.run_id.warmup(number));
+        let (prompt, id) = (Prompt { query: &query, before: &[] }, sender.run_id().warmup(number));
         let (outcome, _) = sender.attempt(prompt, &id, &mut transcript).await;
         match outcome {
             Outcome::Failed { kind, cause } => {
@@ -231,7 +224,7 @@ async fn warm_up(sender: &Sender, observer: &dyn Observer, count: u32) -> Result
         }
     }
     if let Ok(window) = Window::new(start, sender.clock.now()) {
-        sender.journal.append(Entry::Warmup(window));
+        sender.record(Entry::Warmup(window));
     }
     match unreachable.filter(|_| !is_reached && !sender.control.is_stopped()) {
         Some(cause) => Err(RunError::ServerGone { cause }),
@@ -252,7 +245,7 @@ struct IdleMeter<'a> {
 impl IdleMeter<'_> {
     /// Waits for this long without requests, and records the window.
     async fn measure(&self, kind: IdleKind, seconds: f64) {
-        let Sender { control, clock, journal, .. } = self.sender;
+        let Sender { control, clock, .. } = self.sender;
         let length = Duration::try_from_secs_f64(seconds).unwrap_or_default();
         if length.is_zero() {
             control.sleep(self.frame).await;
@@ -269,7 +262,7 @@ impl IdleMeter<'_> {
             return;
         }
         let Ok(window) = Window::new(start, clock.now()) else { return };
-        journal.append(Entry::Idle(kind, window));
+        self.sender.record(Entry::Idle(kind, window));
         let rested = self.sampler.with_timeline(|timeline| power(timeline, self.counted, window));
         if let Some((watts, source)) = rested.filter(|_| kind == IdleKind::Before) {
             self.observer.notice(Notice::Rested(watts, source, length));
@@ -279,11 +272,11 @@ impl IdleMeter<'_> {
 
 /// Opens the connections of a closed loop without a ramp. Other loops open connections as their requests are sent.
 async fn connect(sender: &Sender) {
-    let Sender { config, control, client, .. } = sender;
+    let (config, control) = (sender.config(), &sender.control);
     let together = config.schedule.concurrency().filter(|_| config.ramp_s == 0.0 && !control.is_stopped());
     let Some(together) = together else { return };
     let connected = tokio::select! {
-        connected = tokio::time::timeout(CONNECTING, client.connect(together)) => connected,
+        connected = tokio::time::timeout(CONNECTING, sender.client().connect(together)) => connected,
         () = control.stopped() => return,
     };
     if connected == Ok(ConnectOutcome::Opened) {
@@ -325,10 +318,10 @@ async fn send_all(conversations: &Arc<Conversations>, mut live: LiveView<'_>, re
         start_ns: start.at.nanos_since_epoch(),
         end_ns: sender.clock.now().nanos_since_epoch(),
         most_in_flight: sender.counts.most_in_flight.load(Ordering::Relaxed),
-        connections: sender.client.connections(),
+        connections: sender.client().connections(),
         ..watch.finish().await
     };
-    sender.journal.append(Entry::Sender(Box::new(facts)));
+    sender.record(Entry::Sender(Box::new(facts)));
 }
 
 /// Stops sending when a run is dropped before its end.
