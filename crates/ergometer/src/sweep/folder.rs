@@ -112,7 +112,12 @@ pub fn is_unstarted(path: &Path) -> bool {
 /// Locks a folder against other processes. `name` is the path in error messages.
 fn lock(folder: &Path, name: &Path) -> Result<File, SweepError> {
     let path = folder.join(LOCK_FILE);
-    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let mut options = File::options();
+    options.create(true).truncate(false).write(true);
+    // A folder from somebody else may have a link here.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+    let file = options.open(&path);
     let file = file.map_err(JournalError::io("open", &path))?;
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => {
@@ -193,6 +198,17 @@ mod tests {
         fs::create_dir(parent.path().join(".sweep_x.old")).unwrap();
         let _folder = SweepFolder::prepare(&Target::Resume(path)).unwrap();
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_lock_that_is_a_link_is_not_followed() {
+        let (parent, path) = old_sweep();
+        let target = parent.path().join("elsewhere");
+        std::os::unix::fs::symlink(&target, path.join(LOCK_FILE)).unwrap();
+        let refused = SweepFolder::prepare(&Target::Resume(path)).unwrap_err();
+        assert!(refused.to_string().contains(LOCK_FILE), "{refused}");
+        assert!(!target.exists());
     }
 
     #[test]
