@@ -1,6 +1,6 @@
 //! Splits a plain or compressed byte stream into lines, with line numbers and byte offsets.
 //!
-//! Memory is limited per line and in total, whatever the decompressed size.
+//! Memory is limited per line, and for compressed text also in total, whatever the decompressed size.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -8,7 +8,7 @@ use flate2::read::MultiGzDecoder;
 
 use super::{Cut, RecordingError, Truncation};
 
-/// The largest accepted text and line, in bytes.
+/// The largest accepted compressed text and line, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     pub(super) total: u64,
@@ -47,6 +47,8 @@ impl<'a> Lines<'a> {
                 Err(cause) => return Err(RecordingError::Io { action: "read", path: None, cause }),
             }
         };
+        // Plain text is never larger than its file. A run has no limit either, and must be able to read its readings.
+        let limits = if magic { limits } else { Limits { total: u64::MAX, ..limits } };
         let source: Box<dyn Read + 'a> = if magic { Box::new(MultiGzDecoder::new(source)) } else { Box::new(source) };
         let source = BufReader::with_capacity(1 << 16, source);
         Ok(Self { source, limits, text: Vec::new(), number: 0, offset: 0 })
@@ -75,7 +77,7 @@ impl<'a> Lines<'a> {
             self.text.clear();
         }
         let limit = self.limits.line.min(self.limits.total.saturating_sub(self.offset));
-        match (&mut self.source).take(limit + 1).read_until(b'\n', &mut self.text) {
+        match (&mut self.source).take(limit.saturating_add(1)).read_until(b'\n', &mut self.text) {
             Err(cause) => self.failed(cause),
             Ok(_) if self.text.len() as u64 > limit => Err(self.too_large()),
             Ok(0) => Ok(Next::End),

@@ -33,7 +33,7 @@ pub use writer::{Packing, RecordingHandle, RecordingWriter, write};
 /// The version of the format that is written and read.
 const VERSION: u64 = 1;
 
-/// Limits of the decompressed text: four hours of a machine with eight GPUs are about 1 GiB.
+/// Limits of the text, if it is compressed, and of a line: four hours of a machine with eight GPUs are about 1 GiB.
 const LIMITS: Limits = Limits { total: 4 << 30, line: 64 << 20 };
 
 /// How to treat a truncated recording.

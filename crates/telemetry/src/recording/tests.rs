@@ -171,12 +171,34 @@ fn large_lines_and_files_are_rejected() {
         read_within(text.as_bytes(), Leniency::KeepWhole, Limits { total, line }).unwrap_err().to_string()
     };
     assert!(limited(500, 10_000).contains("line 2 is larger than 500 bytes"));
-    assert!(limited(5000, 600).contains("decompressed, is larger than 600 bytes"));
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(text.as_bytes()).unwrap();
+    let limits = Limits { line: 5000, total: 600 };
+    let error = read_within(packed.finish().unwrap().as_slice(), Leniency::KeepWhole, limits).unwrap_err();
+    assert!(error.to_string().contains("decompressed, is larger than 600 bytes"), "{error}");
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     packed.write_all(&vec![b'\n'; 1 << 20]).unwrap();
     let limits = Limits { total: 1 << 16, line: 1 << 16 };
     let bomb = read_within(packed.finish().unwrap().as_slice(), Leniency::Strict, limits);
     assert!(matches!(bomb, Err(RecordingError::TooLarge { .. })), "{bomb:?}");
+}
+
+#[test]
+fn a_plain_recording_has_no_limit_in_total() {
+    let text = format!("{HEADER}\n{}", "[0,1,0,2.5]\n".repeat(1000));
+    let limits = Limits { line: 5000, total: 600 };
+    let found = read_within(text.as_bytes(), Leniency::KeepWhole, limits).unwrap();
+    assert_eq!(found.timeline.len(), 1000);
+}
+
+#[test]
+fn a_line_that_could_not_be_read_back_is_not_written() {
+    let info = crate::SensorInfo { name: "x".repeat(65 << 20), ..sensor("a") };
+    let channels = [gauge(Signal::Energy)];
+    let bytes = Bytes::default();
+    let described = [(&info, channels.as_slice())];
+    let error = RecordingWriter::new(Box::new(bytes), Packing::Plain, described).unwrap_err();
+    assert!(error.to_string().contains("longer than 64 MiB"), "{error}");
 }
 
 #[test]

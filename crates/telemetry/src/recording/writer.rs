@@ -15,7 +15,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::header::{End, FORMAT, Header, Note, RecordedSensor};
-use super::{RecordingError, VERSION};
+use super::{LIMITS, RecordingError, VERSION};
 use crate::{Batch, Channel, Event, SensorInfo, SensorKey, Tap, Timeline};
 
 /// The longest time that may be lost when the process is killed. Flushing gzip costs a few bytes, so not every batch.
@@ -42,6 +42,8 @@ pub struct RecordingWriter {
     /// The indices of each sensor's channels among all channels.
     channels: Vec<Range<usize>>,
     readings: u64,
+    /// The line that is being written.
+    text: Vec<u8>,
     flushed: Instant,
 }
 
@@ -113,7 +115,7 @@ impl RecordingWriter {
             Packing::Plain => Output::Plain(out),
             Packing::Gzip => Output::Gzip(GzEncoder::new(out, Compression::default())),
         };
-        let mut writer = Self { out, channels, readings: 0, flushed: Instant::now() };
+        let mut writer = Self { out, channels, readings: 0, text: Vec::new(), flushed: Instant::now() };
         let header = Header { format: FORMAT.to_owned(), version: VERSION, sensors: described };
         writer.line(&header).map_err(RecordingError::write)?;
         writer.flush()?;
@@ -175,9 +177,15 @@ impl RecordingWriter {
     }
 
     fn line(&mut self, line: &impl serde::Serialize) -> io::Result<()> {
-        let out = self.out.as_write();
-        serde_json::to_writer(&mut *out, line)?;
-        out.write_all(b"\n")
+        self.text.clear();
+        serde_json::to_writer(&mut self.text, line)?;
+        self.text.push(b'\n');
+        // A longer line could not be read back.
+        if self.text.len() as u64 > LIMITS.line {
+            let limit = LIMITS.line >> 20;
+            return Err(io::Error::other(format!("a line of {} bytes is longer than {limit} MiB", self.text.len())));
+        }
+        self.out.as_write().write_all(&self.text)
     }
 
     /// Flushes everything written so far. [`append`](Self::append) does this every half second.
