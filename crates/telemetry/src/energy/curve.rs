@@ -123,6 +123,11 @@ impl Curve {
         Some(Self { base, cells, levels, parameters, size, is_counted, samples, highest, slow, gaps, span })
     }
 
+    #[cfg(test)]
+    pub(super) fn cell_count(&self) -> usize {
+        self.cells.len()
+    }
+
     /// The energy of a window. `known`: whether its start and its end are known edges of activity.
     pub(super) fn energy(&self, window: Window, known: [bool; 2]) -> CurveEnergy {
         let (from, to) = (seconds(self.base, window.start()), seconds(self.base, window.end()));

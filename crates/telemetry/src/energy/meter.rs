@@ -270,3 +270,38 @@ pub(super) fn modelled(timeline: &Timeline, channel: ChannelId, window: Window) 
     }
     Ok(estimate)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Batch, Channel, SensorInfo, Signal};
+
+    /// Each gap adds edges with short cells around them: without a limit, there were millions of cells.
+    #[test]
+    fn many_gaps_do_not_make_many_cells() {
+        let device = DeviceId::gpu(0);
+        let info = SensorInfo { id: "m".to_owned(), name: "m".to_owned(), device, interval: Duration::from_millis(20) };
+        let channel = Channel {
+            device,
+            scope: Scope::Device,
+            signal: Signal::PowerRing,
+            provenance: Provenance::SampledPower,
+            update_period: Some(Seconds::new(0.02)),
+        };
+        let mut timeline = Timeline::default();
+        let key = timeline.add_sensor(&info, &[channel]);
+        let mut batch = Batch::default();
+        for burst in 0..2000 {
+            for reading in 0..3 {
+                let at = Timestamp::from_nanos_since_epoch(burst * 8_000_000_000 + reading * 20_000_000);
+                batch.push(0, at, if burst % 2 == 0 { 100.0 } else { 300.0 });
+            }
+        }
+        timeline.append(key, &batch);
+        let meter = EnergyMeter::new(&timeline, &[]);
+        let cells = meter.sources[0].curve.as_ref().unwrap().cell_count();
+        assert!(cells < 300_000, "{cells} cells");
+    }
+}
