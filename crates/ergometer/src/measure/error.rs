@@ -22,7 +22,7 @@ pub enum MeasureError {
         source: io::Error,
     },
     /// The command cannot be waited for.
-    #[error(transparent)]
+    #[error("cannot wait for the command: {0}")]
     Command(io::Error),
     /// The caller interrupted the measurement before the first run.
     #[error("interrupted before the command was started")]
