@@ -10,7 +10,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use ergometer_statistics::{Estimate, Interval, percentile};
+use ergometer_statistics::{Estimate, Interval, mean, percentile};
 use ergometer_telemetry::{DeviceId, Scope};
 use serde::{Deserialize, Serialize};
 
@@ -156,7 +156,7 @@ impl Coefficients {
     pub fn estimate(&self, figure: impl Fn(&Work) -> f64) -> Estimate {
         let mut values: Vec<f64> = self.draws.iter().map(figure).collect();
         values.sort_by(f64::total_cmp);
-        let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+        let mean = mean(values.iter().copied()).unwrap_or(0.0);
         match (percentile(&values, 2.5), percentile(&values, 97.5)) {
             (Some(low), Some(high)) => Estimate::with_interval(mean, Interval { low, high }),
             _ => Estimate::exact(mean),
