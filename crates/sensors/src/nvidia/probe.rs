@@ -144,7 +144,7 @@ impl GpuProbe<'_> {
 
     fn energy(&mut self) -> Result<bool, NvmlError> {
         let outcome = self.target.nvml.energy_mj(self.target.device.index);
-        self.add_finding("energy counter", "energy in millijoules, read at updates of the counter", outcome)
+        self.add_finding("energy counter", "energy in millijoules, updated every 100 ms", outcome)
     }
 
     fn rings(&mut self) -> Result<Vec<Ring>, NvmlError> {
