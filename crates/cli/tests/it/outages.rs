@@ -89,7 +89,8 @@ fn a_server_that_is_killed_ends_the_run_after_ten_seconds() {
     assert!(messages.contains("--resume"), "{messages}");
     let summary = json(&run_in(folder.path()).join("summary.json"));
     // Eight senders that pause for half a second after a failure; without the pause there would be thousands.
-    let failed: u64 = summary["outcomes"]["failed"].as_object().unwrap().values().filter_map(serde_json::Value::as_u64).sum();
+    let failed: u64 =
+        summary["outcomes"]["failed"].as_object().unwrap().values().filter_map(serde_json::Value::as_u64).sum();
     assert!((10..1000).contains(&failed), "{failed} failures: {summary}");
 }
 

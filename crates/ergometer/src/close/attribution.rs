@@ -3,7 +3,7 @@
 //! Equal shares (see [`Sharing`]) conserve energy. The net energy of all requests that shared the server is pooled and
 //! divided again by the cost model, so it stays conserved. A request that was alone keeps the energy of its window, unless
 //! others followed so closely that the sensor blurs them: then the cost model divides measured energy better, because it
-//! averages over all requests.
+//! averages over all requests. Without a cost model, the interval of such a window includes what its edges leave open.
 
 use ergometer_attribution::{
     CLEARLY_BETTER, Calibration, EngineLog, Observations, PrefillTime, RequestShare, RequestWork, Steps, Stretches,
@@ -17,6 +17,7 @@ use ergometer_telemetry::Provenance;
 use ergometer_units::{Seconds, Window};
 
 use super::doubts::Doubts;
+use super::edges::shifted_ranges;
 use super::session::{LoadedSession, MeteredSession};
 use crate::attribution::MeteredScope;
 
@@ -58,20 +59,30 @@ pub(super) struct Observed {
 impl Observed {
     /// Observes a session. An engine log that does not fit is an error; its text is the second value.
     pub(super) fn new(session: &MeteredSession, log: Option<&EngineLog>) -> (Self, Option<String>) {
-        let loaded = session.loaded;
-        if !session.has_net() {
-            return (Self::default(), None);
-        }
+        let streams = &session.loaded.streams;
         let mut problem = None;
-        let from_log = log.and_then(|log| match Steps::from_log(log, &loaded.streams) {
+        let from_log = log.filter(|_| session.has_net()).and_then(|log| match Steps::from_log(log, streams) {
             Ok(steps) => Some(steps),
             Err(error) => {
                 problem = Some(error.to_string());
                 None
             }
         });
-        let steps =
-            from_log.or_else(|| Steps::from_arrivals(&loaded.streams)).or_else(|| Steps::from_tokens(&loaded.streams));
+        let steps = from_log.or_else(|| Steps::from_arrivals(streams)).or_else(|| Steps::from_tokens(streams));
+        (Self::with_steps(session, steps), problem)
+    }
+
+    /// Observes a session by its token counts. For a session whose steps are known, but show too little: requests that start
+    /// and end together have few steps in which tokens arrive.
+    pub(super) fn by_tokens(session: &MeteredSession) -> Self {
+        Self::with_steps(session, Steps::from_tokens(&session.loaded.streams))
+    }
+
+    fn with_steps(session: &MeteredSession, steps: Option<Steps>) -> Self {
+        if !session.has_net() {
+            return Self::default();
+        }
+        let loaded = session.loaded;
         let calibration = Steps::from_arrivals(&loaded.calibration);
         let shortest = shortest(loaded, session);
         let scopes: Vec<MeteredScope> = session.sharing.scopes().collect();
@@ -93,7 +104,7 @@ impl Observed {
             let observed = observations[usual].iter().filter_map(|all| all.last());
             Calibration::new(&loaded.calibration, scopes.into_iter().zip(observed))
         });
-        (Self { steps, observations, stretches, calibration }, problem)
+        Self { steps, observations, stretches, calibration }
     }
 
     /// Adds the calibration of an earlier run.
@@ -207,6 +218,8 @@ pub(super) struct SessionAttribution {
 #[derive(Debug, Default)]
 struct ScopeAttribution {
     requests: Vec<Option<Attributed>>,
+    /// The range of the net energy of requests that ran in a row, if nothing shows better when the device worked for them.
+    edges: Vec<Option<(f64, f64)>>,
     /// The net energy for other clients of the server.
     others: f64,
     /// The net energy of the requests, if it is part of the sum over measured devices.
@@ -224,6 +237,12 @@ impl SessionAttribution {
     /// The energy of a request; `None` if it was alone, or if its net energy is unknown.
     pub(super) fn get(&self, scope: usize, request: usize) -> Option<Attributed> {
         *self.scopes.get(scope)?.requests.get(request)?
+    }
+
+    /// The range of the net energy of the window of a request that has no attribution, if others ran just before or after
+    /// it.
+    pub(super) fn edge_range(&self, scope: usize, request: usize) -> Option<(f64, f64)> {
+        *self.scopes.get(scope)?.edges.get(request)?
     }
 
     /// The net energy of a metered scope for other clients of the server, which only an engine log shows.
@@ -260,8 +279,13 @@ fn attribute(
     let requests = &session.loaded.events.requests;
     let works = observed.steps.as_ref().map_or(&[][..], Steps::requests);
     let model = models.and_then(|models| Some((models, costs(models, scope, works)?)));
-    let shows_steps = observed.steps.as_ref().is_some_and(|steps| steps.evidence() < Evidence::Tokens);
+    let evidence = observed.steps.as_ref().map(Steps::evidence);
     let isolated = isolated(session);
+    let edges = if model.is_some() && evidence.is_some_and(|evidence| evidence < Evidence::Tokens) {
+        vec![None; requests.len()]
+    } else {
+        edge_ranges(session, (place, scope), &isolated)
+    };
     // The equal share of each request that is not measured by itself: idle energy, net energy, and the share of its time
     // with readings.
     let equal: Vec<Option<EqualShare>> = requests
@@ -272,17 +296,16 @@ fn attribute(
             let shared = session.sharing.seconds(window.start(), window.end());
             let share = session.sharing.share(place, window.start(), window.end());
             let is_alone = (window.length() - shared).abs() <= Seconds::new(1e-9);
-            let is_blurred = !is_isolated && scope.summed && model.is_some() && shows_steps;
+            let is_blurred = !is_isolated && scope.summed && model.is_some() && evidence.is_some();
             let joules = share.joules.filter(|_| (!is_alone || is_blurred) && !share.is_in_gap())?;
             let (power, _) = session.idle[place].at(middle(window))?;
             let idle = (power * share.covered).get();
             let covered = if shared > Seconds::ZERO { (share.covered / shared).clamp(0.0, 1.0) } else { 1.0 };
-            Some(EqualShare { idle, net: joules.get() - idle, covered })
+            Some(EqualShare { idle, net: joules.get() - idle, covered, is_alone })
         })
         .collect();
-    let nets: Vec<Option<f64>> = equal.iter().map(|equal| equal.map(|equal| equal.net)).collect();
-    let pool: f64 = nets.iter().flatten().sum();
-    let range = || equal_shares(session, place, &nets);
+    let pool: f64 = equal.iter().flatten().map(|equal| equal.net).sum();
+    let range = || equal_shares(session, place, (&equal, &edges));
     let divided = model.zip(observed.steps.as_ref()).and_then(|((models, (model, is_own)), steps)| {
         if is_own && pool <= 0.0 {
             return None;
@@ -315,7 +338,7 @@ fn attribute(
     let attributed =
         equal.into_iter().zip(shares).map(|(equal, net)| Some(Attributed { idle: equal?.idle, net, method }));
     let summed = if scope.summed { pool } else { 0.0 };
-    ScopeAttribution { requests: attributed.collect(), others, summed, doubts }
+    ScopeAttribution { requests: attributed.collect(), edges, others, summed, doubts }
 }
 
 /// The equal share of a request.
@@ -325,6 +348,8 @@ struct EqualShare {
     net: f64,
     /// The part of its time that has readings.
     covered: f64,
+    /// Whether no other request was in flight.
+    is_alone: bool,
 }
 
 /// A request that failed before its first token may have cost nothing, or its whole prompt: the client cannot see it.
@@ -368,8 +393,41 @@ fn isolated(session: &MeteredSession) -> Vec<bool> {
     isolated
 }
 
-/// Equal shares, with the range of other splits. Requests that are not divided have `None`.
-fn equal_shares(session: &MeteredSession, place: usize, nets: &[Option<f64>]) -> Vec<RequestShare> {
+/// The range of the net energy of each request that was alone, but not for long before or after it.
+fn edge_ranges(
+    session: &MeteredSession,
+    (place, scope): (usize, MeteredScope),
+    isolated: &[bool],
+) -> Vec<Option<(f64, f64)>> {
+    let requests = &session.loaded.events.requests;
+    let mut ranges = vec![None; requests.len()];
+    // In this process, the times are those of the work itself, and what is modelled has no edges.
+    if session.is_in_process || scope.provenance == Provenance::Modelled {
+        return ranges;
+    }
+    let (mut places, mut windows) = (Vec::new(), Vec::new());
+    for (request, (located, is_isolated)) in requests.iter().zip(isolated).enumerate() {
+        let window = Window::between(located.sent, located.end);
+        let shared = session.sharing.seconds(window.start(), window.end());
+        if !is_isolated && (window.length() - shared).abs() <= Seconds::new(1e-9) {
+            places.push(request);
+            windows.push(window);
+        }
+    }
+    let found = shifted_ranges(&session.meter, (scope, &session.idle[place]), &windows);
+    places.into_iter().zip(found).for_each(|(request, range)| ranges[request] = range);
+    ranges
+}
+
+/// Equal shares, with the range of other splits. Requests that are not divided have none. One that was alone has the range of
+/// its window.
+fn equal_shares(
+    session: &MeteredSession,
+    place: usize,
+    (equal, edges): (&[Option<EqualShare>], &[Option<(f64, f64)>]),
+) -> Vec<RequestShare> {
+    let nets: Vec<Option<f64>> =
+        equal.iter().map(|equal| equal.filter(|equal| !equal.is_alone).map(|equal| equal.net)).collect();
     let scope = session.sharing.scopes().nth(place);
     let alone = |request: usize| {
         let located = &session.loaded.events.requests[request];
@@ -383,9 +441,15 @@ fn equal_shares(session: &MeteredSession, place: usize, nets: &[Option<f64>]) ->
         joules - idle
     };
     let margin = margin(session, place);
-    let ranges = equal_share_range(&session.loaded.streams, nets, &alone);
-    let shares = nets.iter().zip(ranges).map(|(net, (low, high))| {
-        let share = net.unwrap_or(0.0);
+    let ranges = equal_share_range(&session.loaded.streams, &nets, &alone);
+    let shares = equal.iter().zip(ranges).zip(edges).map(|((equal, range), edges)| {
+        let share = equal.map_or(0.0, |equal| equal.net);
+        let (low, high) = match equal {
+            Some(equal) if equal.is_alone => {
+                edges.map_or((share, share), |(low, high)| (low.min(share), high.max(share)))
+            }
+            _ => range,
+        };
         RequestShare {
             share,
             low: share - (share - low).hypot(margin * share),

@@ -53,7 +53,10 @@ pub(super) fn query_energy(session: &MeteredSession, request: MeteredRequest) ->
         let attributed = session.attribution.get(number, request.place);
         let energy = match attributed {
             Some(found) => from_attribution(found, share.in_gaps.get(), place.provenance),
-            None => GrossAndNet { gross: equal, net: net_of_window(session, number, window, equal) },
+            None => {
+                let energy = GrossAndNet { gross: equal, net: net_of_window(session, number, window, equal) };
+                widen_edges(energy, session.attribution.edge_range(number, request.place))
+            }
         };
         let attribution = energy.net.map(|net| request_attribution(session, (number, request), attributed, net));
         devices.push((place, DeviceShare { device: place.device, scope: place.scope, energy }, attribution));
@@ -97,6 +100,17 @@ fn net_of_window(session: &MeteredSession, number: usize, window: Window, gross:
             ..gross
         }
     })
+}
+
+/// Widens the interval of a window by what its edges leave open: `range` is that of its net energy.
+fn widen_edges(energy: GrossAndNet, range: Option<(f64, f64)>) -> GrossAndNet {
+    let Some((net, (low, high))) = energy.net.zip(range) else { return energy };
+    let wider = |value: EnergyValue| EnergyValue {
+        low: value.joules - (value.joules - value.low).hypot((net.joules - low).max(0.0)),
+        high: value.joules + (value.high - value.joules).hypot((high - net.joules).max(0.0)),
+        ..value
+    };
+    GrossAndNet { gross: wider(energy.gross), net: Some(wider(net)) }
 }
 
 /// Gross and net energy of a request that shared the server.

@@ -6,6 +6,7 @@
 mod attribution;
 mod channels;
 mod doubts;
+mod edges;
 mod energy;
 mod error;
 mod intelligence;
@@ -153,15 +154,28 @@ fn attribute_sessions(
     let (mut observed, problems): (Vec<Observed>, Vec<Option<String>>) =
         sessions.iter().map(|session| Observed::new(session, log.as_ref())).unzip();
     let path = journal.calibration_path();
-    if let Some(own) = observed.iter().find_map(|observed| observed.calibration.as_ref()) {
-        own.write(&path)?;
-    } else if let Some(earlier) = Calibration::read(&path)?
-        && let Some((session, observed)) = sessions.iter().zip(&mut observed).next()
-    {
-        observed.reuse(earlier, session);
-    }
+    let own = observed.iter().find_map(|observed| observed.calibration.as_ref());
+    own.map(|own| own.write(&path)).transpose()?;
+    let earlier = if own.is_none() { Calibration::read(&path)? } else { None };
+    let reuse = |observed: &mut [Observed]| {
+        if let Some(earlier) = &earlier
+            && let Some((session, observed)) = sessions.iter().zip(observed).next()
+        {
+            observed.reuse(earlier.clone(), session);
+        }
+    };
+    reuse(&mut observed);
     let together = CostModels::read_file(&journal.cost_model_path())?;
-    let models = together.or_else(|| fit_models(sessions.iter().zip(&observed)));
+    let fit = |observed: &[Observed]| fit_models(sessions.iter().zip(observed));
+    let mut models = together.or_else(|| fit(&observed));
+    if models.is_none() {
+        let mut by_tokens: Vec<Observed> = sessions.iter().map(Observed::by_tokens).collect();
+        reuse(&mut by_tokens);
+        models = fit(&by_tokens);
+        if models.is_some() {
+            observed = by_tokens;
+        }
+    }
     for (session, observed) in sessions.iter_mut().zip(&observed) {
         session.attribute(observed, models.as_ref());
     }

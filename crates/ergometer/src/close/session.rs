@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 
+use ergometer_clients::Locality;
 use ergometer_statistics::Estimate;
 use ergometer_telemetry::recording::{self, Leniency, RecordingError};
 use ergometer_telemetry::{EnergyMeter, Provenance, Timeline};
@@ -141,6 +142,8 @@ pub(super) struct MeteredSession<'a> {
     pub(super) counted: CountedDevices,
     /// Whether the requests were served by this machine.
     pub(super) is_ours: bool,
+    /// Whether they were served by this process.
+    pub(super) is_in_process: bool,
     /// From the first request's start to the last one's end.
     pub(super) window: Option<Window>,
 }
@@ -155,13 +158,15 @@ impl<'a> MeteredSession<'a> {
         activity.extend(loaded.calibration.iter().map(|stream| Window::between(stream.sent, stream.end)));
         let meter = EnergyMeter::counting(&loaded.timeline, &activity, &|device| counted.counts(device));
         let is_ours = is_ours(manifest);
+        let is_in_process = manifest.place == Locality::ThisProcess;
         let sharing = Sharing::new(&meter, &spans, &|device| is_ours && counted.counts(device));
         let idle = sharing.scopes().map(|place| IdlePower::new(&meter, &rests, place.device, place.scope)).collect();
         let first: Option<Timestamp> = spans.iter().map(|span| span.sent).min();
         let last = spans.iter().map(|span| span.end).max();
         let window = first.zip(last).and_then(|(first, last)| Window::new(first, last).ok());
         let (attribution, unrecorded) = (SessionAttribution::default(), Vec::new());
-        Self { loaded, meter, sharing, idle, attribution, unrecorded, counted: counted.clone(), is_ours, window }
+        let counted = counted.clone();
+        Self { loaded, meter, sharing, idle, attribution, unrecorded, counted, is_ours, is_in_process, window }
     }
 
     /// Divides the energy of requests that ran together.

@@ -133,19 +133,42 @@ pub fn import_engine_log(folder: &Path, log: &Path) -> Result<(), CloseError> {
 
 /// Why two runs cannot be fitted together; `None` if they can.
 pub(crate) fn difference(one: &Manifest, other: &Manifest) -> Option<String> {
-    let address = |manifest: &Manifest| manifest.config.client.base_url.clone().unwrap_or_default();
+    let address = |manifest: &Manifest| server(manifest.config.client.base_url.as_deref().unwrap_or_default());
+    let gpus = |manifest: &Manifest| manifest.gpus.iter().map(|gpu| gpu.name.as_str()).collect::<Vec<_>>().join(", ");
+    let files = |manifest: &Manifest| manifest.model.fingerprint.clone().unwrap_or_default();
+    let parameters =
+        |manifest: &Manifest| manifest.model.parameters.map_or_else(String::new, |parameters| parameters.to_string());
     let devices = |manifest: &Manifest| Vec::<String>::from(manifest.config.devices.clone()).join(", ");
-    let facts = [
+    let settings = [
         ("model", one.config.client.model.clone(), other.config.client.model.clone()),
         ("server", address(one), address(other)),
         ("client", one.config.client.id.clone(), other.config.client.id.clone()),
         ("hardware", one.hardware_label.clone(), other.hardware_label.clone()),
         ("devices", devices(one), devices(other)),
     ];
-    let differing = facts.into_iter().find(|(_, one, other)| one != other)?;
+    // Not every server and machine reports these.
+    let reported = [
+        ("number of parameters of the model", parameters(one), parameters(other)),
+        ("fingerprint of the model", files(one), files(other)),
+        ("list of GPUs", gpus(one), gpus(other)),
+    ];
+    let reported = reported.into_iter().filter(|(_, one, other)| !one.is_empty() && !other.is_empty());
+    let differing = settings.into_iter().chain(reported).find(|(_, one, other)| one != other)?;
     let (what, one, other) = differing;
     let named = |text: String| if text.is_empty() { String::from("none") } else { text };
     Some(format!("the {what} differs: {} and {}", named(one), named(other)))
+}
+
+/// The address of a server without what may be written in several ways.
+fn server(address: &str) -> String {
+    let address = address.trim_end_matches('/').trim_end_matches("/v1").trim_end_matches('/');
+    ["://localhost", "://[::1]"].iter().fold(address.to_owned(), |address, name| {
+        let is_whole = |rest: &str| rest.is_empty() || rest.starts_with([':', '/']);
+        match address.split_once(name) {
+            Some((scheme, rest)) if is_whole(rest) => format!("{scheme}://127.0.0.1{rest}"),
+            _ => address,
+        }
+    })
 }
 
 /// Fits one cost model to several runs, and derives all their files again. With one run, it is fitted to itself. Results
@@ -232,6 +255,17 @@ mod tests {
                 None => io::Read::read(&mut self.1, bytes),
             }
         }
+    }
+
+    #[test]
+    fn one_server_has_one_address() {
+        for text in
+            ["http://127.0.0.1:8000", "http://localhost:8000/", "http://[::1]:8000/v1", "http://127.0.0.1:8000/v1/"]
+        {
+            assert_eq!(server(text), "http://127.0.0.1:8000", "{text}");
+        }
+        assert_ne!(server("http://127.0.0.1:8001"), server("http://127.0.0.1:8000"));
+        assert_eq!(server("http://localhosts.example/v2"), "http://localhosts.example/v2");
     }
 
     #[test]
