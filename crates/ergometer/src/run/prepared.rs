@@ -14,7 +14,7 @@ use super::session::{Session, SessionEnd, SessionPlan};
 use super::{Observer, RunError, Sensing, Target, recover};
 use crate::close::{self, CloseError, ClosedRun};
 use crate::config::CountedDevices;
-use crate::journal::{DatasetFacts, Exchanges, JournalError, JournalFolder, Judgement, Manifest};
+use crate::journal::{DatasetFacts, Exchanges, Grading, JournalError, JournalFolder, Manifest};
 use crate::review::{Judge, Review, ReviewOutcome};
 use ergometer_clients::server_metrics::ServerMetrics;
 use ergometer_clients::{Client, EarlierTurn, Locality, ModelFacts, Outcome};
@@ -440,8 +440,8 @@ impl PreparedRun {
             config,
             dataset,
             grader: match &self.config.judge {
-                Some(judge) => Judgement::grader_of(&judge.model),
-                None => self.settings.grader.to_string(),
+                Some(judge) => Grading::Judge(judge.model.clone()),
+                None => Grading::Grader(self.settings.grader.clone()),
             },
             tokenizer: self.settings.tokenizer.clone(),
             model: self.model.clone(),
