@@ -10,7 +10,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use ergometer_telemetry::recording::{self, Leniency, Packing, Recording, RecordingError};
-use ergometer_telemetry::{EnergyMeter, Estimate, Timeline};
+use ergometer_telemetry::{EnergyEstimate, EnergyMeter, Timeline};
 use ergometer_units::{Timestamp, Window};
 use libfuzzer_sys::fuzz_target;
 
@@ -104,7 +104,7 @@ fn measure(timeline: &Timeline, choice: usize) {
 }
 
 /// The energy lies in its interval. Sums of the largest numbers may overflow.
-fn check(estimate: &Estimate) {
+fn check(estimate: &EnergyEstimate) {
     let [low, joules, high] = [estimate.low, estimate.joules, estimate.high].map(|energy| energy.get());
     let is_finite = low.is_finite() && joules.is_finite() && high.is_finite();
     assert!(!is_finite || (low <= joules && joules <= high), "{estimate:?}");

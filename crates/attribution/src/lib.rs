@@ -1,17 +1,5 @@
 //! Divides the energy of a server among the requests it served together.
 //!
-//! Input: the energy of a session ([`EnergyMeter`](ergometer_telemetry::EnergyMeter)), its idle power, and what the client
-//! saw of each request ([`Stream`]). Output: the net joules of each request with a 95 % interval, and the cost model they
-//! come from.
-//!
-//! A batching server works in steps. [`Steps`] says which requests took part in each step; it comes from an engine log,
-//! from the arrival times of all tokens, or from token counts. The energy above idle of many stretches of time is fitted
-//! to the work in them ([`fit`]). Each request is then charged its own work and an equal part of the fixed cost of each of
-//! its steps ([`divide`]), scaled so that the shares sum to the meter. For a cost of this form that is the Shapley value:
-//! what the request adds, averaged over all orders in which the batch could have been put together.
-//!
-//! [`Sharing`] divides every slice of time equally. It is the fallback, and it divides idle power.
-//!
 //! ```
 //! use ergometer_attribution::{Arrival, Steps, Stream};
 //! use ergometer_units::Timestamp;
@@ -30,6 +18,18 @@
 //! let steps = Steps::from_arrivals(&[stream(10), stream(10)]).expect("the arrivals show the steps");
 //! assert_eq!(steps.steps().len(), 5);
 //! ```
+//!
+//! Input: the energy of a session ([`EnergyMeter`](ergometer_telemetry::EnergyMeter)), its idle power, and what the client
+//! saw of each request ([`Stream`]). Output: the net joules of each request with a 95 % interval, and the cost model they
+//! come from.
+//!
+//! A batching server works in steps. [`Steps`] says which requests took part in each step; it comes from an engine log,
+//! from the arrival times of all tokens, or from token counts. The energy above idle of many stretches of time is fitted
+//! to the work in them ([`fit`]). Each request is then charged its own work and an equal part of the fixed cost of each of
+//! its steps ([`divide`]), scaled so that the shares sum to the meter. For a cost of this form that is the Shapley value:
+//! what the request adds, averaged over all orders in which the batch could have been put together.
+//!
+//! [`Sharing`] divides every slice of time equally. It is the fallback, and it divides idle power.
 
 mod calibration;
 mod divide;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use ergometer_telemetry::{Estimate, Method};
+use ergometer_telemetry::{EnergyEstimate, Method};
 pub(crate) use ergometer_units::format::{digits, percent, significant, thousands};
 pub(crate) use ergometer_units::text::fitted;
 use ergometer_units::{Picos, Timestamp, Window};
@@ -179,7 +179,7 @@ pub(crate) fn margin(half: f64, beside: f64) -> String {
 }
 
 /// `98.31 J ±1.30`.
-pub(crate) fn joules(estimate: &Estimate) -> String {
+pub(crate) fn joules(estimate: &EnergyEstimate) -> String {
     // The low end stops at zero, so the high end gives the margin.
     let (value, half) = (estimate.joules.get(), (estimate.high - estimate.joules).get());
     format!("{} J {}", digits(value), margin(half, value))

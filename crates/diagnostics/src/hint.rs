@@ -110,6 +110,19 @@ impl Hint {
         words
     }
 
+    /// Whether it names an option, which each front end words differently.
+    ///
+    /// ```
+    /// use ergometer_diagnostics::{command, hint, option};
+    ///
+    /// assert!(hint!("lower ", option("rate")).names_option());
+    /// assert!(!hint!("see ", command("doctor")).names_option());
+    /// ```
+    #[must_use]
+    pub fn names_option(&self) -> bool {
+        self.0.iter().any(|part| matches!(part, HintPart::Option { .. } | HintPart::Flag(_)))
+    }
+
     /// The same hint with an option renamed, for a second set of options such as those of a judge.
     #[must_use]
     pub fn with_renamed_option(mut self, from: &str, to: &'static str) -> Self {

@@ -16,6 +16,7 @@
 mod entry;
 mod error;
 mod folder;
+mod grading;
 mod lines;
 mod manifest;
 mod order;
@@ -31,6 +32,7 @@ mod writer;
 pub use entry::{Entry, IdleKind, SessionStart};
 pub use error::JournalError;
 pub use folder::{JournalFolder, Lock};
+pub use grading::Grading;
 pub use manifest::{DatasetFacts, Manifest};
 pub use order::{Exchanges, OrderedRequest, order};
 pub use reader::{LocatedRequest, LostRequest, SessionEvents};

@@ -7,7 +7,7 @@ use std::path::Path;
 use ergometer_telemetry::SystemInfo;
 use serde::{Deserialize, Serialize};
 
-use super::JournalError;
+use super::{Grading, JournalError};
 use ergometer_clients::{Locality, ModelFacts};
 use ergometer_datasets::Columns;
 use ergometer_datasets::fingerprint::sha256;
@@ -33,8 +33,8 @@ pub struct Manifest {
     pub config_hash: String,
     /// The dataset.
     pub dataset: DatasetFacts,
-    /// The grader, as the user writes it; `judge:MODEL` for a judge.
-    pub grader: String,
+    /// The grader or the judge.
+    pub grader: Grading,
     /// A hash of the configured tokenizer's files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<String>,

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::JournalError;
 use super::folder::not_through_links;
 use super::lines::Lines;
+use super::{Grading, JournalError};
 use ergometer_clients::Usage;
 use ergometer_clients::redact::Secrets;
 use ergometer_runs::Exchange;
@@ -62,16 +62,10 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// Its name as a grader: `judge:MODEL`.
+    /// Its judge.
     #[must_use]
-    pub fn grader(&self) -> String {
-        Self::grader_of(&self.judge)
-    }
-
-    /// The name of a model as a grader.
-    #[must_use]
-    pub fn grader_of(model: &str) -> String {
-        format!("judge:{model}")
+    pub fn grader(&self) -> Grading {
+        Grading::Judge(self.judge.clone())
     }
 }
 

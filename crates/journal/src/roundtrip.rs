@@ -15,7 +15,7 @@ use ergometer_units::{Seconds, Timestamp, Window};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use crate::{DatasetFacts, Entry, IdleKind, JournalFolder, Manifest, SessionStart};
+use crate::{DatasetFacts, Entry, Grading, IdleKind, JournalFolder, Manifest, SessionStart};
 
 /// Times of the next centuries, in nanoseconds.
 const NANOS: std::ops::Range<i64> = 0..1 << 61;
@@ -280,7 +280,12 @@ fn manifest() -> impl Strategy<Value = Manifest> {
         (text(), text(), any::<u64>(), text(), text()).prop_map(|(name, vendor, device_id, device_type, backend)| {
             GpuColumn { name, vendor, device_id, device_type, backend }
         });
-    let texts = (text(), text(), maybe(text()), text());
+    let graders = prop::sample::select(vec!["none", "exact", "choice", "numeric", "numeric:1%", r"regex:(\w+)$"]);
+    let grader = prop_oneof![
+        graders.prop_map(|grader| Grading::Grader(grader.parse().unwrap())),
+        text().prop_map(Grading::Judge),
+    ];
+    let texts = (text(), grader, maybe(text()), text());
     (config(), any::<i64>(), texts, dataset, model, place, system, prop::collection::vec(gpu, 0..3)).prop_map(
         |(
             config,

@@ -110,7 +110,11 @@ async fn respond(
         return generate::answer(state, request, api, writer).await;
     }
     if route == Route::Stats && request.method != "HEAD" {
-        return send_stats(state, request, writer).await.map(|()| ConnectionAction::KeepAlive);
+        let sent = match last_requests(request) {
+            Ok(max) => send_stats(state, max, request.query("id"), writer).await,
+            Err(message) => generate::error(Api::OpenAiChat, 400, &message).send(writer, true).await,
+        };
+        return sent.map(|()| ConnectionAction::KeepAlive);
     }
     state.ledger.count(|totals| totals.other_requests += 1);
     reply(state, request, route).send(writer, request.method != "HEAD").await.map(|()| ConnectionAction::KeepAlive)
@@ -160,7 +164,10 @@ fn reply(state: &ServerState, request: &Request, route: Route) -> Reply {
 }
 
 fn show(state: &ServerState, body: &[u8]) -> Reply {
-    let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let body: serde_json::Value = match serde_json::from_slice(body) {
+        Ok(body) => body,
+        Err(error) => return Reply::json(400, &ollama::error(&format!("the body is not JSON: {error}"))),
+    };
     let Some(name) = body["model"].as_str().or_else(|| body["name"].as_str()) else {
         return Reply::json(400, &ollama::error("model is required"));
     };
@@ -170,17 +177,28 @@ fn show(state: &ServerState, body: &[u8]) -> Reply {
     }
 }
 
+/// How many of the last requests `/stats` lists: `?last=N`, or all.
+fn last_requests(request: &Request) -> Result<usize, String> {
+    match request.query("last") {
+        None => Ok(usize::MAX),
+        Some(last) => last.parse().map_err(|_| format!("`last` must be a whole number of at least 0, not `{last}`")),
+    }
+}
+
 /// Sends the statistics in chunks, because they can be large, after requests that are ending have been recorded.
-async fn send_stats(state: &ServerState, request: &Request, writer: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+async fn send_stats(
+    state: &ServerState,
+    max: usize,
+    id: Option<&str>,
+    writer: &mut (impl AsyncWrite + Unpin),
+) -> io::Result<()> {
     for _ in 0..SETTLE_STEPS {
         if state.ledger.is_settled() {
             break;
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    let max = request.query("last").and_then(|last| last.parse().ok()).unwrap_or(usize::MAX);
-    let Stats { totals, running, waiting, dropped, summary, requests } =
-        state.ledger.snapshot(max, request.query("id"));
+    let Stats { totals, running, waiting, dropped, summary, requests } = state.ledger.snapshot(max, id);
     let head =
         json!({"totals": totals, "running": running, "waiting": waiting, "dropped": dropped, "summary": summary});
     let head = head.to_string();

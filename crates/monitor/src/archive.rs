@@ -7,7 +7,7 @@
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use ergometer_telemetry::{DeviceId, EnergyError, Estimate, Event, Note, Sampler, Timeline};
+use ergometer_telemetry::{DeviceId, EnergyError, EnergyEstimate, Event, Note, Sampler, Timeline};
 use ergometer_units::{Seconds, Timestamp, Window};
 
 use crate::totals::{self, DeviceTotal, TotalEnergy};
@@ -131,12 +131,12 @@ fn sum<'a>(periods: impl Iterator<Item = &'a TotalEnergy>) -> Option<TotalEnergy
 
 /// Adds two periods of a device. If one has no estimate, the sum is marked as incomplete.
 fn add_estimates(
-    one: &Result<Estimate, EnergyError>,
-    other: &Result<Estimate, EnergyError>,
+    one: &Result<EnergyEstimate, EnergyError>,
+    other: &Result<EnergyEstimate, EnergyError>,
     device: DeviceId,
-) -> Result<Estimate, EnergyError> {
+) -> Result<EnergyEstimate, EnergyError> {
     match (one, other) {
-        (Ok(one), Ok(other)) => Estimate::sum([one, other]).ok_or(EnergyError::NoSensor),
+        (Ok(one), Ok(other)) => EnergyEstimate::sum([one, other]).ok_or(EnergyError::NoSensor),
         (Ok(known), Err(_)) | (Err(_), Ok(known)) => {
             let (mut known, lacking) = (known.clone(), Note::Incomplete(device));
             if !known.notes.contains(&lacking) {

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use ergometer_statistics::mean;
 use ergometer_telemetry::{ChannelId, Signal, Timeline};
 use ergometer_units::{Seconds, Timestamp};
 
@@ -72,8 +73,7 @@ impl History {
             .map(|place| {
                 let start = place * from / count;
                 let end = ((place + 1) * from / count).max(start + 1).min(from);
-                let known: Vec<f64> = self.cells.get(start..end)?.iter().flatten().copied().collect();
-                (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+                mean(self.cells.get(start..end)?.iter().flatten().copied())
             })
             .collect()
     }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use ergometer_telemetry::{
-    DeviceEnergy, DeviceId, EnergyError, EnergyMeter, Estimate, Note, Provenance, Scope, Timeline, WindowEnergy,
+    DeviceEnergy, DeviceId, EnergyError, EnergyEstimate, EnergyMeter, Note, Provenance, Scope, Timeline, WindowEnergy,
 };
 use ergometer_units::{Seconds, Timestamp, Window};
 
@@ -73,10 +73,10 @@ impl TotalEnergy {
 
     /// The sum over measured devices, or, if nothing is measured, over modelled ones.
     #[must_use]
-    pub fn counted(&self) -> Option<Estimate> {
+    pub fn counted(&self) -> Option<EnergyEstimate> {
         let sum = |is_wanted: &dyn Fn(&DeviceEnergy) -> bool| {
             let wanted = || self.devices.iter().map(|device| &device.energy).filter(|energy| is_wanted(energy));
-            let mut total = Estimate::sum(wanted().filter_map(|energy| energy.estimate.as_ref().ok()))?;
+            let mut total = EnergyEstimate::sum(wanted().filter_map(|energy| energy.estimate.as_ref().ok()))?;
             let missing = wanted().filter(|energy| energy.estimate.is_err());
             total.notes.extend(missing.map(|energy| Note::Incomplete(energy.device)));
             Some(total)

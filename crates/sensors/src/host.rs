@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use ergometer_statistics::mean;
 use ergometer_telemetry::{
     Batch, Channel, Clock, DeviceId, EventKind, Probe, Provenance, Reading, Scope, Sensor, SensorError, SensorInfo,
     Signal, Status, SystemInfo,
@@ -201,8 +202,7 @@ fn channel(signal: Signal) -> Channel {
 
 /// The mean clock in megahertz of the cores with a known clock.
 fn mean_frequency(system: &System) -> Option<f64> {
-    let known: Vec<u64> = system.cpus().iter().map(sysinfo::Cpu::frequency).filter(|&clock| clock > 0).collect();
-    (!known.is_empty()).then(|| known.iter().sum::<u64>() as f64 / known.len() as f64)
+    mean(system.cpus().iter().map(sysinfo::Cpu::frequency).filter(|&clock| clock > 0).map(|clock| clock as f64))
 }
 
 /// Whether sysinfo reports a clock. On Linux without cpufreq it uses `cpu MHz` on x86, but `BogoMIPS` on other

@@ -59,7 +59,7 @@ pub use channel::{Channel, DeviceId, DeviceKind, ParseDeviceError, Provenance, S
 pub use clock::Clock;
 pub use counter::{Counter, CounterLimits, Step};
 pub use energy::{
-    DeviceEnergy, EnergyError, EnergyMeter, Estimate, MeteredScope, Method, Note, SensorModel, Slice, Slices,
+    DeviceEnergy, EnergyError, EnergyEstimate, EnergyMeter, MeteredScope, Method, Note, SensorModel, Slice, Slices,
     WindowEnergy,
 };
 pub use reading::{Batch, Event, EventKind, Reading};

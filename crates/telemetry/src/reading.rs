@@ -29,16 +29,19 @@ pub struct Event {
     pub kind: EventKind,
     /// The description of the event.
     pub message: String,
-    /// A hint on how to fix it. It names no option, so every front end shows it unchanged.
+    /// A hint on how to fix it, in the wording of the command line. It names no option, so every front end shows it
+    /// unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 
 impl Event {
-    /// An event with the text and the hint of a message.
+    /// An event with the text and the hint of a message. The hint must not name an option.
     #[must_use]
     pub fn new(at: Timestamp, kind: EventKind, message: impl Into<Message>) -> Self {
         let message = message.into();
+        let names_option = message.hint.as_ref().is_some_and(Hint::names_option);
+        debug_assert!(!names_option, "the hint of an event names an option: {:?}", message.hint);
         let hint = message.command_line_hint();
         Self { at_ns: at.nanos_since_epoch(), kind, message: message.text, hint }
     }

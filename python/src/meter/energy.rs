@@ -1,6 +1,6 @@
 //! The energy of a window, as a Python class.
 
-use ergometer_telemetry::{DeviceEnergy, EnergyError, Estimate, Method, Note, Provenance, WindowEnergy};
+use ergometer_telemetry::{DeviceEnergy, EnergyError, EnergyEstimate, Method, Note, Provenance, WindowEnergy};
 use ergometer_units::Seconds;
 use pyo3::prelude::*;
 
@@ -68,7 +68,7 @@ impl Energy {
     fn new(
         device: String,
         scope: String,
-        estimate: Result<&Estimate, EnergyError>,
+        estimate: Result<&EnergyEstimate, EnergyError>,
         provenance: Option<&'static str>,
         summed: bool,
     ) -> Self {

@@ -151,7 +151,7 @@ impl Limit {
             Judgement::Absent(format!("cannot check {} against `{text}`: {why}", metric.name))
         };
         let shown = |value: f64| metric.unit.format(value);
-        let (bound, value, told) = match self.bound {
+        let (bound, value, change_text) = match self.bound {
             Bound::Value(bound) => {
                 let Some(value) = row.candidate else { return absent() };
                 return if operator.is_beyond(value, bound) {
@@ -172,13 +172,16 @@ impl Limit {
                 (bound, change, row.change.map(|change| super::table::format_change(metric, &change)))
             }
         };
-        let (Some(value), Some(told), Some(effect)) = (value, told, row.change) else { return absent() };
+        let (Some(value), Some(change_text), Some(effect)) = (value, change_text, row.change) else { return absent() };
         if !operator.is_beyond(value, bound) {
             return Judgement::Kept;
         }
         let both = row.baseline.zip(row.candidate).map(|(one, two)| format!(" ({} → {})", shown(one), shown(two)));
-        let what =
-            format!("{} changed by {told}{}: the condition `{text}` is true", metric.name, both.unwrap_or_default());
+        let what = format!(
+            "{} changed by {change_text}{}: the condition `{text}` is true",
+            metric.name,
+            both.unwrap_or_default()
+        );
         // If even no change would exceed the limit, the limit requires an improvement.
         if effect.is_certain() || operator.is_beyond(0.0, bound) {
             return Judgement::Broken(what);

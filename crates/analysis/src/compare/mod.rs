@@ -12,6 +12,7 @@ mod metric;
 mod pair;
 mod row;
 mod sample;
+mod settings;
 mod table;
 
 use ergometer_charts::Table;

@@ -106,13 +106,13 @@ fn written(mark: &str, unit: &str, value: f64, ends: Option<(f64, f64)>) -> Stri
     let decimals = decimals as usize;
     let number = |value: f64| if mark == "+" { format!("{value:+.decimals$}") } else { format!("{value:.decimals$}") };
     let sign = if mark == "+" { "" } else { mark };
-    let told = format!("{sign}{}{unit}", number(value));
+    let number_text = format!("{sign}{}{unit}", number(value));
     match ends {
-        None => told,
+        None => number_text,
         Some((low, high)) if is_even(value, (low, high), if mark == "+" { 0.0 } else { 1.0 }) => {
-            format!("{told} ±{half:.decimals$}")
+            format!("{number_text} ±{half:.decimals$}")
         }
-        Some((low, high)) => format!("{told} ({} to {})", number(low), number(high)),
+        Some((low, high)) => format!("{number_text} ({} to {})", number(low), number(high)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Plots time, energy and power of queries over tokens, with a least-squares line and a robust line.
 
 use ergometer_charts::{Axis, Chart, Mark, Panel, Points, Stroke};
-use ergometer_statistics::{Interval, LeastSquares, TheilSen, t_quantile};
+use ergometer_statistics::{Interval, LeastSquares, TheilSen, mean, t_quantile};
 use ergometer_units::format::quantity;
 
 use super::{Plot, PlotInput, QuerySample};
@@ -167,7 +167,7 @@ fn fitted(pair: &Pair, all: &[(f64, f64)], series: &str, hue: ergometer_charts::
 /// The 95 % interval of the line at x: t s √(1/n + (x - mean)²/Sxx), where s / √Sxx is the slope's standard error.
 fn interval_at(fit: &LeastSquares, all: &[(f64, f64)], x: f64) -> Option<Interval> {
     let (count, spread) = (fit.count as f64, fit.residual_std?);
-    let mean = all.iter().map(|pair| pair.0).sum::<f64>() / count;
+    let mean = mean(all.iter().map(|pair| pair.0))?;
     let error = (spread * spread / count + ((x - mean) * fit.slope.standard_error?).powi(2)).sqrt();
     let half = t_quantile(0.975, count - 2.0)? * error;
     let middle = fit.intercept.value + fit.slope.value * x;

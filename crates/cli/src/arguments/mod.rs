@@ -6,9 +6,9 @@ mod functions;
 mod load;
 mod mock_server;
 mod monitor;
+mod parsers;
 mod pictures;
 mod profile;
-mod sensor;
 mod trace;
 
 use std::ffi::OsString;
@@ -22,7 +22,7 @@ use ergometer_units::Window;
 
 use crate::figures::{parse_duration, parse_up_to, parse_window};
 
-use sensor::SensorParser;
+use parsers::SensorParser;
 
 pub(crate) use analyze::AnalyzeArguments;
 pub(crate) use compare::{CompareArguments, Limits};

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::sensor::SensorParser;
+use super::parsers::{GraderParser, SensorParser};
 use super::{Format, LoadArguments};
 use crate::figures::{parse_count, parse_duration, parse_duration_or_off, parse_pair, parse_positive, parse_price};
+use ergometer_datasets::grade::Grader;
 use ergometer_sensors::external::Spec;
 
 #[derive(Debug, Args)]
@@ -60,8 +61,8 @@ pub(crate) struct DatasetArguments {
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     pub(crate) param: Vec<(String, String)>,
     /// Grader of the answers (`ergo list graders`) [default: the dataset's].
-    #[arg(long, value_name = "GRADER")]
-    pub(crate) grader: Option<String>,
+    #[arg(long, value_name = "GRADER", value_parser = GraderParser)]
+    pub(crate) grader: Option<Grader>,
     /// After the run, let a model on this OpenAI-compatible server grade the answers.
     #[arg(long, value_name = "URL", conflicts_with = "grader")]
     pub(crate) judge: Option<String>,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use ergometer_diagnostics::{Diagnostic, hint, option};
-use ergometer_telemetry::recording::{self, Leniency, RecordingError};
+use ergometer_telemetry::recording::{self, Leniency};
 use ergometer_telemetry::{EnergyError, EnergyMeter, Scope, Timeline, WindowEnergy};
 use ergometer_units::{Timestamp, Window};
 
@@ -74,19 +74,11 @@ fn print_sensors(timeline: &Timeline, meter: &EnergyMeter, screen: Screen) {
 /// Reads a recording; a truncated one only with `lenient`.
 pub(crate) fn read(path: &Path, lenient: bool, screen: Screen) -> Result<Timeline, Failure> {
     let leniency = if lenient { Leniency::KeepWhole } else { Leniency::Strict };
-    let recording = recording::read_file_with(path, leniency).map_err(|error| unreadable(path, &error))?;
+    let recording = recording::read_file_with(path, leniency).map_err(|error| Failure::failed(&error))?;
     if let Some(truncation) = &recording.truncation {
         screen.warning(&format!("{}: {truncation}", path.display()));
     }
     Ok(recording.timeline)
-}
-
-fn unreadable(path: &Path, error: &RecordingError) -> Failure {
-    let mut message = error.to_message();
-    if !message.text.contains(&*path.to_string_lossy()) {
-        message = message.at(path.display());
-    }
-    Failure::failed(message)
 }
 
 fn windows(arguments: &EnergyArguments) -> Result<Vec<Window>, Failure> {

@@ -73,6 +73,9 @@ fn invalid_windows_and_files_are_reported() {
     );
     assert_fails(&["energy", "/nowhere.json.gz", "--window", "1..2"], 1, &["/nowhere.json.gz", "No such file"]);
     assert_fails(&["energy", &file("empty", b""), "--window", "1..2"], 1, &["empty"]);
+    // Also if the name is part of the message.
+    let relative = ergo().current_dir(&folder).args(["energy", "empty", "--window", "1..2"]).output().unwrap();
+    assert!(stderr(&relative).contains("error: empty: the recording is empty"), "{}", stderr(&relative));
     assert_fails(&["energy", &file("binary", b"\x00\x01\x02\xff"), "--window", "1..2"], 1, &["hint:"]);
     assert_fails(&["energy", &file("else.json", b"{\"a\": 1}"), "--window", "1..2"], 1, &["hint:"]);
     let whole = fs::read(fixture("h200_truth_a.json.gz")).unwrap();

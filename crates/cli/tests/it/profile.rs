@@ -149,6 +149,20 @@ fn unknown_names_are_reported_with_the_known_ones() {
     assert_fails(&["profile", "--max-queries", "0"], 2, &["`0` is not a whole number of at least 1"]);
 }
 
+/// An invalid option of the judge is wrong usage, as the same option of the client is; a server that does not answer is not.
+#[test]
+fn an_invalid_judge_is_wrong_usage() {
+    for address in ["ftp://localhost", "http://"] {
+        assert_fails(&["profile", "--judge", address, "--judge-model", "m"], 2, &["the judge cannot be used"]);
+        assert_fails(&["profile", "--base-url", address, "--model", "m"], 2, &[]);
+    }
+    let unset = ["profile", "--judge", "http://localhost:1", "--judge-model", "m"];
+    let unset = [&unset[..], &["--judge-api-key-env", "ERGOMETER_NO_SUCH_KEY"]].concat();
+    assert_fails(&unset, 2, &["is unset", "--judge-api-key-env"]);
+    let gone = ["profile", "--idle", "0s", "--judge", "http://127.0.0.1:1", "--judge-model", "m"];
+    assert_fails(&gone, 1, &["cannot reach the judge", "--judge takes"]);
+}
+
 #[test]
 fn lists_have_every_kind() {
     for (what, parts) in [

@@ -105,7 +105,8 @@ fn the_model_cannot_be_set_with_param() {
 fn an_unreachable_server_is_reported_with_a_hint() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let address = format!("http://{free}");
-    let expected = ["no server answers at http://127.0.0.1:", "(connection refused)", "ergo mock-server"];
+    let expected =
+        ["no server answers at http://127.0.0.1:", "(no connection: connection refused)", "ergo mock-server"];
     assert_fails(&["profile", "--base-url", &address], 1, &expected);
     assert_fails(&["list", "models", "--client", "ollama", "--base-url", &address], 1, &expected[..2]);
     assert_fails(&["profile", "--base-url", "ftp://h"], 2, &["is not a server address"]);

@@ -305,7 +305,6 @@ impl Connection {
         let root = self.base.root();
         match error.kind {
             FailureKind::Connect | FailureKind::TimeoutConnect | FailureKind::Disconnected => {
-                let cause = error.cause.strip_prefix("no connection: ").unwrap_or(&error.cause);
                 let hint = hint!(
                     "check that the server is running; ",
                     command("mock-server"),
@@ -313,7 +312,8 @@ impl Connection {
                     option("client").value("embedded"),
                     " needs no server"
                 );
-                ClientError::Unreachable(Message::new(format!("no server answers at {root} ({cause})")).with_hint(hint))
+                let text = format!("no server answers at {root} ({})", error.cause);
+                ClientError::Unreachable(Message::new(text).with_hint(hint))
             }
             _ => ClientError::Unavailable(error.to_message().at(root)),
         }

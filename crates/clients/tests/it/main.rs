@@ -2,6 +2,7 @@
 
 mod cached_tokens;
 mod hostile;
+mod http2;
 mod pool;
 mod request_id;
 mod streams;

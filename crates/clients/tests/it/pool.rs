@@ -1,11 +1,10 @@
-//! Tests the connection pool: reuse, limits, opening in advance, redirects and HTTP/2.
+//! Tests the connection pool: reuse, limits, opening in advance and redirects.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
 use ergometer_clients::http::Network;
@@ -13,12 +12,12 @@ use ergometer_clients::{
     Client, ClientSpec, ConnectOutcome, Connections, FailureKind, Protocol, Request, RequestError, RequestOptions,
     Transcript, open,
 };
-use ergometer_diagnostics::{CommandLine, Diagnostic as _};
+use ergometer_diagnostics::CommandLine;
 use ergometer_mock_server::{MockServer, Script};
 use ergometer_telemetry::Clock;
 use http_body_util::Full;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioIo;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -26,18 +25,18 @@ use tokio::sync::{Barrier, mpsc};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-const ANSWER: &str =
+pub(crate) const ANSWER: &str =
     "data: {\"choices\":[{\"delta\":{\"content\":\"4\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
 
 /// An HTTP/1.1 response, with extra headers such as `connection: close`.
-fn answer(extra: &str) -> String {
+pub(crate) fn answer(extra: &str) -> String {
     format!(
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{extra}content-length: {}\r\n\r\n{ANSWER}",
         ANSWER.len()
     )
 }
 
-fn client(address: SocketAddr, network: Network) -> Box<dyn Client> {
+pub(crate) fn client(address: SocketAddr, network: Network) -> Box<dyn Client> {
     let base_url = Some(format!("http://{address}"));
     open(&ClientSpec {
         id: String::from("openai"),
@@ -50,18 +49,14 @@ fn client(address: SocketAddr, network: Network) -> Box<dyn Client> {
 }
 
 /// A client that uses TLS and accepts any certificate.
-fn encrypted(address: SocketAddr, network: Network) -> Box<dyn Client> {
+pub(crate) fn encrypted(address: SocketAddr, network: Network) -> Box<dyn Client> {
     let network = Network { insecure: true, ..network };
     let base_url = Some(format!("https://{address}"));
     let (id, model) = (String::from("openai"), String::from("m"));
     open(&ClientSpec { id, model, base_url, network, ..ClientSpec::default() }).unwrap()
 }
 
-fn http2() -> Network {
-    Network { protocol: Protocol::Http2, ..Network::default() }
-}
-
-async fn ask(client: &dyn Client) -> (Transcript, Result<(), RequestError>) {
+pub(crate) async fn ask(client: &dyn Client) -> (Transcript, Result<(), RequestError>) {
     let (clock, mut transcript, common) = (Clock::start(), Transcript::default(), RequestOptions::default());
     let request =
         Request { id: Some("r-7"), index: 0, earlier: &[], problem: "2+2?", output_tokens: None, common: &common };
@@ -70,7 +65,7 @@ async fn ask(client: &dyn Client) -> (Transcript, Result<(), RequestError>) {
 }
 
 /// Sends a request that must succeed, and returns whether it opened a connection.
-async fn is_new(client: &dyn Client) -> bool {
+pub(crate) async fn is_new(client: &dyn Client) -> bool {
     let (transcript, result) = ask(client).await;
     assert_eq!((result, transcript.text.as_str()), (Ok(()), "4"));
     transcript.connection_use.unwrap().connect.is_some()
@@ -78,7 +73,9 @@ async fn is_new(client: &dyn Client) -> bool {
 
 /// Serves each connection in a thread. `reply` gets the head of a request and returns the response, and whether to
 /// close the connection after it.
-fn serve(reply: impl Fn(&str) -> (String, bool) + Send + Sync + 'static) -> (SocketAddr, mpsc::UnboundedReceiver<()>) {
+pub(crate) fn serve(
+    reply: impl Fn(&str) -> (String, bool) + Send + Sync + 'static,
+) -> (SocketAddr, mpsc::UnboundedReceiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (closed, is_closed) = mpsc::unbounded_channel();
@@ -247,7 +244,7 @@ async fn waiting_for_a_connection_is_recorded() {
 }
 
 /// Sends `count` requests together, and returns how many of them opened or waited for a connection.
-async fn count_new(client: &Arc<dyn Client>, count: u32) -> usize {
+pub(crate) async fn count_new(client: &Arc<dyn Client>, count: u32) -> usize {
     let mut asking = JoinSet::new();
     for _ in 0..count {
         let client = Arc::clone(client);
@@ -340,148 +337,7 @@ async fn a_redirect_that_drops_the_body_is_not_followed() {
     assert!(error.cause.ends_with("redirect to /moved") && hint.contains("307 or 308"), "{error}");
 }
 
-/// An HTTP/2 server. It answers the requests with numbers in `together` only after all of them have arrived.
-async fn serve_http2(most_streams: u32, together: std::ops::Range<usize>, tls: Option<TlsAcceptor>) -> SocketAddr {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let (barrier, count) = (Arc::new(Barrier::new(together.len().max(1))), Arc::new(AtomicUsize::new(0)));
-    tokio::spawn(async move {
-        while let Ok((socket, _)) = listener.accept().await {
-            let (barrier, count, together, tls) =
-                (Arc::clone(&barrier), Arc::clone(&count), together.clone(), tls.clone());
-            let service = service_fn(move |_: hyper::Request<hyper::body::Incoming>| {
-                let (barrier, count, together) = (Arc::clone(&barrier), Arc::clone(&count), together.clone());
-                async move {
-                    if together.contains(&count.fetch_add(1, Ordering::SeqCst)) {
-                        barrier.wait().await;
-                    }
-                    let response = hyper::Response::builder().header("content-type", "text/event-stream");
-                    response.body(Full::new(Bytes::from_static(ANSWER.as_bytes())))
-                }
-            });
-            tokio::spawn(async move {
-                let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-                builder.max_concurrent_streams(most_streams);
-                match tls {
-                    Some(tls) => {
-                        let socket = tls.accept(socket).await.unwrap();
-                        let _ = builder.serve_connection(TokioIo::new(socket), service).await;
-                    }
-                    None => {
-                        let _ = builder.serve_connection(TokioIo::new(socket), service).await;
-                    }
-                }
-            });
-        }
-    });
-    address
-}
-
-#[tokio::test]
-async fn requests_share_a_connection_over_http2() {
-    let client = client(serve_http2(100, 1..3, None).await, http2());
-    assert!(is_new(&*client).await);
-    let ((first, one), (second, two)) = tokio::join!(ask(&*client), ask(&*client));
-    assert_eq!((one, two), (Ok(()), Ok(())));
-    for transcript in [first, second] {
-        let used = transcript.connection_use.unwrap();
-        assert_eq!((used.protocol, used.connect), (Protocol::Http2, None));
-    }
-    let expected = Connections { protocol: Protocol::Http2, opened: 1, reused: 2, most_open: 1 };
-    assert_eq!(client.connections(), Some(expected));
-}
-
-#[tokio::test]
-async fn a_low_stream_limit_opens_another_connection() {
-    // The last two requests are answered only together. The limit of the server is known from the second request on.
-    let client = client(serve_http2(1, 2..4, None).await, http2());
-    assert!(is_new(&*client).await && !is_new(&*client).await);
-    let both = async { tokio::join!(ask(&*client), ask(&*client)) };
-    let ((_, one), (_, two)) = tokio::time::timeout(Duration::from_secs(30), both).await.unwrap();
-    assert_eq!((one, two), (Ok(()), Ok(())));
-    assert_eq!(client.connections().map(|all| (all.opened, all.most_open)), Some((2, 2)));
-}
-
-#[tokio::test]
-async fn a_server_without_http2_is_an_error_with_a_hint() {
-    let (address, _) = serve(|_| (answer(""), false));
-    let error = ask(&*client(address, http2())).await.1.unwrap_err();
-    assert_eq!(error.kind, FailureKind::Malformed, "{error}");
-    assert!(error.cause.contains("does not support HTTP/2"), "{error}");
-    assert_eq!(error.to_message().command_line_hint().as_deref(), Some("use --http 1.1"));
-}
-
-#[tokio::test]
-async fn requests_that_wait_for_a_connection_share_its_result() {
-    let together: Arc<dyn Client> = Arc::from(client(serve_http2(100, 0..3, None).await, http2()));
-    assert_eq!(count_new(&together, 3).await, 3, "each request waited for the connection");
-    assert_eq!(together.connections().map(|all| (all.opened, all.reused)), Some((1, 2)));
-    // This server never completes the TLS handshake.
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let mut network = http2();
-    network.timeouts.connect_s = 0.2;
-    let client: Arc<dyn Client> = Arc::from(encrypted(address, network));
-    let mut asking = JoinSet::new();
-    for _ in 0..4 {
-        let client = Arc::clone(&client);
-        asking.spawn(async move { ask(&*client).await.1.unwrap_err().kind });
-    }
-    assert_eq!(asking.join_all().await, [FailureKind::TimeoutConnect; 4]);
-    listener.accept().await.unwrap();
-    let another = std::future::poll_fn(|cx| std::task::Poll::Ready(listener.poll_accept(cx).is_ready())).await;
-    assert!(!another, "all requests share one attempt");
-}
-
-#[tokio::test]
-async fn http2_connections_are_opened_in_advance_up_to_the_need() {
-    let ahead = async |most_streams, connections, requests: u32| {
-        let address = serve_http2(most_streams, 0..requests as usize, None).await;
-        let client: Arc<dyn Client> = Arc::from(client(address, Network { connections, ..http2() }));
-        assert_eq!(
-            (client.connect(requests).await, client.connect(requests).await),
-            (ConnectOutcome::Opened, ConnectOutcome::AlreadyOpen)
-        );
-        assert_eq!(count_new(&client, requests).await, 0);
-        client.connections().unwrap().opened
-    };
-    assert_eq!((ahead(2, None, 5).await, ahead(100, None, 5).await), (3, 1));
-    assert_eq!((ahead(100, Some(2), 5).await, ahead(100, Some(8), 5).await), (2, 5));
-}
-
-#[tokio::test]
-async fn a_lost_http2_server_is_disconnected_not_malformed() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = client(listener.local_addr().unwrap(), http2());
-    let serving = tokio::spawn(async move {
-        let (socket, _) = listener.accept().await.unwrap();
-        let service = service_fn(async |_: hyper::Request<hyper::body::Incoming>| {
-            let response = hyper::Response::builder().header("content-type", "text/event-stream");
-            response.body(Full::new(Bytes::from_static(ANSWER.as_bytes())))
-        });
-        let builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-        let connection = builder.serve_connection(TokioIo::new(socket), service);
-        let closing = tokio::spawn(async move {
-            while let Ok((socket, _)) = listener.accept().await {
-                drop(socket);
-            }
-        });
-        let _ = tokio::join!(connection, closing);
-    });
-    assert!(is_new(&*client).await);
-    // The connection closes with the server task, and later connections are closed at once.
-    serving.abort();
-    assert!(serving.await.unwrap_err().is_cancelled());
-    let mut stale = 0;
-    for _ in 0..4 {
-        let error = ask(&*client).await.1.unwrap_err();
-        assert_eq!(error.kind, FailureKind::Disconnected, "{error}");
-        stale += usize::from(error.is_stale);
-    }
-    assert!(stale <= 1, "{stale} requests are marked as stale");
-}
-
-fn acceptor(protocols: &[&[u8]]) -> TlsAcceptor {
+pub(crate) fn acceptor(protocols: &[&[u8]]) -> TlsAcceptor {
     let fixture = |name: &str| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tls").join(name);
     let certificate = CertificateDer::from_pem_file(fixture("server.pem")).unwrap();
     let key = PrivateKeyDer::from_pem_file(fixture("server.key")).unwrap();
@@ -490,15 +346,4 @@ fn acceptor(protocols: &[&[u8]]) -> TlsAcceptor {
     let mut config = config.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     TlsAcceptor::from(Arc::new(config))
-}
-
-#[tokio::test]
-async fn http2_is_selected_in_the_tls_handshake() {
-    let client = encrypted(serve_http2(100, 0..0, Some(acceptor(&[b"h2", b"http/1.1"]))).await, http2());
-    assert!(is_new(&*client).await && !is_new(&*client).await);
-    // A server that selects no protocol uses HTTP/1.1.
-    let client = encrypted(serve_http2(100, 0..0, Some(acceptor(&[]))).await, http2());
-    let error = ask(&*client).await.1.unwrap_err();
-    assert_eq!(error.kind, FailureKind::Malformed, "{error}");
-    assert_eq!(error.to_message().command_line_hint().as_deref(), Some("use --http 1.1"));
 }

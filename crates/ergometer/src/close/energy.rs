@@ -1,6 +1,6 @@
 //! Computes the energy of one request: its share of every device, gross and net, with intervals.
 
-use ergometer_telemetry::{DeviceKind, Estimate, Provenance};
+use ergometer_telemetry::{DeviceKind, EnergyEstimate, Provenance};
 use ergometer_units::{Seconds, Timestamp, Window};
 
 use super::attribution::Attributed;
@@ -191,7 +191,13 @@ impl MissingParts {
 
 /// A share of the estimate of a window, with the same relative width of the interval. Energy in gaps of the sensors can
 /// only raise the high end.
-fn value(joules: f64, in_gaps: f64, estimate: &Estimate, method: EnergyMethod, provenance: Provenance) -> EnergyValue {
+fn value(
+    joules: f64,
+    in_gaps: f64,
+    estimate: &EnergyEstimate,
+    method: EnergyMethod,
+    provenance: Provenance,
+) -> EnergyValue {
     let whole = estimate.joules.get();
     let (low, high) = if whole > 0.0 {
         (joules * estimate.low.get() / whole, joules * estimate.high.get() / whole)

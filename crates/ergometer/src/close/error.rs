@@ -7,7 +7,6 @@ use ergometer_diagnostics::{Diagnostic, Hint, command, flag, hint};
 use ergometer_telemetry::recording::RecordingError;
 
 use crate::journal::JournalError;
-use ergometer_datasets::grade::GraderError;
 use ergometer_runs::ReadError;
 use ergometer_runs::store::StoreError;
 
@@ -31,9 +30,6 @@ pub enum CloseError {
     /// The files cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The grader of the run does not exist in this version.
-    #[error(transparent)]
-    Grader(#[from] GraderError),
     /// The engine log cannot be used.
     #[error("cannot use {}: {cause}", path.display())]
     EngineLog {
@@ -88,7 +84,6 @@ impl Diagnostic for CloseError {
                 Some(hint!("resume it with ", command(format!("profile --resume {}", path.display()))))
             }
             Self::NoJournals { .. } => Some(hint!("if there is a copy of journal/ of the runs, restore it")),
-            Self::Grader(error) => error.hint(),
             Self::Readings { cause, .. } => cause.hint(),
             Self::Apart { .. } => Some(hint!("pass runs with the same model, server, client, hardware and devices")),
             Self::Twice { .. } => Some(hint!("pass each run once; a sweep contains its runs")),

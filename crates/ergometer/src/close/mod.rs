@@ -38,7 +38,6 @@ use energy::MeteredRequest;
 use ergometer_attribution::Calibration;
 use ergometer_clients::{Outcome, Transcript};
 use ergometer_datasets::Query;
-use ergometer_datasets::grade::Grader;
 use ergometer_runs::Exchange;
 use ergometer_runs::Summary;
 use ergometer_runs::cost_model::CostModels;
@@ -64,7 +63,6 @@ pub struct ClosedRun {
 pub fn close(folder: &Path) -> Result<ClosedRun, CloseError> {
     let journal = JournalFolder::of_run(folder);
     let manifest = journal.manifest()?;
-    let grader = if manifest.config.judge.is_some() { Grader::None } else { manifest.grader.parse()? };
     let mut results = ReviewResults::new(&journal, &manifest)?;
     let mut shape = MetadataShape::default();
     let mut loaded = journal
@@ -85,7 +83,7 @@ pub fn close(folder: &Path) -> Result<ClosedRun, CloseError> {
     let mut dataset = DatasetWriter::create(folder, RecordSchema::new(&manifest.config.client.model, &shape))?;
     let mut requests = RequestsWriter::create(folder)?;
     let mut tally = Tally::new(&manifest, &results, load.mean_in_flight());
-    let builder = RecordBuilder::new(&manifest, &grader);
+    let builder = RecordBuilder::new(&manifest);
     let channels: Vec<Channels> = sessions.iter().map(Channels::new).collect();
     let mut exchanges = Exchanges::new(&journal, loaded.iter().map(|loaded| loaded.number));
     for entry in &order {

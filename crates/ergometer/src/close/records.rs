@@ -7,7 +7,7 @@ use super::channels::Channels;
 use super::energy::{MeteredRequest, energy_by_kind, phases, query_energy};
 use super::session::MeteredSession;
 use super::utilization::{Work, Workload};
-use crate::journal::{Judgement, Manifest};
+use crate::journal::{Grading, Judgement, Manifest};
 use crate::review::Verdict;
 use ergometer_clients::Outcome;
 use ergometer_datasets::grade::Grader;
@@ -20,17 +20,16 @@ use ergometer_runs::record::{
 /// Builds records.
 pub(super) struct RecordBuilder<'a> {
     manifest: &'a Manifest,
-    grader: &'a Grader,
     workload: Workload,
     gpu: Option<GpuColumn>,
     is_ours: bool,
 }
 
 impl<'a> RecordBuilder<'a> {
-    pub(super) fn new(manifest: &'a Manifest, grader: &'a Grader) -> Self {
+    pub(super) fn new(manifest: &'a Manifest) -> Self {
         let counted = manifest.config.devices.clone();
         let is_ours = super::is_ours(manifest);
-        Self { manifest, grader, workload: Workload::new(manifest, &counted), gpu: counted_gpu(manifest), is_ours }
+        Self { manifest, workload: Workload::new(manifest, &counted), gpu: counted_gpu(manifest), is_ours }
     }
 
     pub(super) fn build(
@@ -118,26 +117,28 @@ impl<'a> RecordBuilder<'a> {
     /// Grades an answer. A failed request is a wrong answer if the dataset has a correct one.
     pub(super) fn grade(&self, exchange: &Exchange, judgement: Option<Judgement>) -> Option<GradeColumn> {
         let is_completed = exchange.outcome == Outcome::Completed;
-        if self.manifest.config.judge.is_some() {
-            let is_failed = !is_completed && !exchange.query.answer.is_empty();
-            let correct = judgement.as_ref().and_then(|judgement| judgement.correct);
-            return Some(GradeColumn {
-                grader: judgement.as_ref().map_or_else(|| self.manifest.grader.clone(), Judgement::grader),
-                correct: if is_failed { Some(false) } else { correct },
-                extracted: correct.map(|correct| Verdict::from_correct(correct).word().to_owned()),
-                reply: judgement.map(|judgement| judgement.reply),
-            });
+        match &self.manifest.grader {
+            judge @ Grading::Judge(_) => {
+                let is_failed = !is_completed && !exchange.query.answer.is_empty();
+                let correct = judgement.as_ref().and_then(|judgement| judgement.correct);
+                Some(GradeColumn {
+                    grader: judgement.as_ref().map_or_else(|| judge.clone(), Judgement::grader).to_string(),
+                    correct: if is_failed { Some(false) } else { correct },
+                    extracted: correct.map(|correct| Verdict::from_correct(correct).word().to_owned()),
+                    reply: judgement.map(|judgement| judgement.reply),
+                })
+            }
+            Grading::Grader(Grader::None) => None,
+            Grading::Grader(grader) => {
+                let grade = grader.grade(&exchange.query.answer, &exchange.transcript.text);
+                Some(GradeColumn {
+                    grader: grader.to_string(),
+                    correct: grade.correct.map(|correct| correct && is_completed),
+                    extracted: grade.extracted.filter(|_| is_completed),
+                    reply: None,
+                })
+            }
         }
-        if *self.grader == Grader::None {
-            return None;
-        }
-        let grade = self.grader.grade(&exchange.query.answer, &exchange.transcript.text);
-        Some(GradeColumn {
-            grader: self.grader.to_string(),
-            correct: grade.correct.map(|correct| correct && is_completed),
-            extracted: grade.extracted.filter(|_| is_completed),
-            reply: None,
-        })
     }
 }
 

@@ -46,7 +46,8 @@ impl LoadedSession {
     ) -> Result<Self, CloseError> {
         let path = journal.readings_path(number);
         let mut unreadable = None;
-        let timeline = match recording::read_file_with(&path, Leniency::KeepWhole) {
+        let recording = recording::read_file_with(&path, Leniency::KeepWhole).map_err(|error| error.cause);
+        let timeline = match recording {
             Ok(recording) => recording.timeline,
             // The run was killed before the first complete reading.
             Err(RecordingError::Empty | RecordingError::Truncated(_)) => Timeline::default(),

@@ -171,7 +171,7 @@ fn accuracy(manifest: &Manifest, tally: &Tally) -> Option<Accuracy> {
         (subject.clone(), SubjectAccuracy { correct, graded, rate: rate(correct, graded) })
     });
     (tally.graded > 0).then(|| Accuracy {
-        grader: manifest.grader.clone(),
+        grader: manifest.grader.to_string(),
         correct: tally.correct,
         graded: tally.graded,
         rate: rate(tally.correct, tally.graded),

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 use ergometer_attribution::{Calibration, EngineLog, Steps};
 use ergometer_clients::Locality;
-use ergometer_datasets::grade::Grader;
 use ergometer_runs::cost_model::{CostModels, Evidence};
 use ergometer_runs::store::{MetadataShape, write_file};
 use flate2::bufread::MultiGzDecoder;
@@ -37,9 +36,6 @@ impl Member {
         let manifest = journal.manifest()?;
         if let Locality::Elsewhere { host } = &manifest.place {
             return Err(CloseError::Elsewhere { path: folder.to_path_buf(), host: host.clone() });
-        }
-        if manifest.config.judge.is_none() {
-            manifest.grader.parse::<Grader>()?;
         }
         let mut shape = MetadataShape::default();
         let sessions = journal.sessions()?.into_iter();

@@ -140,7 +140,7 @@ pub(super) fn warnings(
             warnings.push(Warning::Unjudged { count: judged.unjudged, folder: end.folder.to_path_buf() });
         }
         if judged.without_verdict > 0 {
-            let judge = manifest.grader.clone();
+            let judge = manifest.grader.to_string();
             warnings.push(Warning::WithoutVerdict { count: judged.without_verdict, judge });
         }
     }
@@ -158,7 +158,7 @@ pub(super) fn warnings(
     }
     energy_warnings(manifest, tally, energy, &mut warnings);
     if tally.ungradable > 0 {
-        warnings.push(Warning::Ungradable { count: tally.ungradable, grader: manifest.grader.clone() });
+        warnings.push(Warning::Ungradable { count: tally.ungradable, grader: manifest.grader.to_string() });
     }
     if tally.too_short > 0 {
         warnings.push(Warning::TooShort { count: tally.too_short, of: tally.records() });

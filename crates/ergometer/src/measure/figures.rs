@@ -1,47 +1,40 @@
 //! Means over repeated runs, with 95 % intervals, and idle power between two rests.
 
-use ergometer_statistics::mean;
-use ergometer_telemetry::Estimate;
+use ergometer_statistics::{Estimate, mean};
+use ergometer_telemetry::EnergyEstimate;
 use ergometer_units::{Seconds, Timestamp, Window};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use ergometer_runs::sweep::Spread;
-
-/// A mean over the runs with its 95 % interval, from the scatter of the runs and the uncertainty of each estimate.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct MeanInterval {
-    /// The mean.
-    pub mean: f64,
-    /// The low end of the interval.
-    pub low: Option<f64>,
-    /// The high end of the interval.
-    pub high: Option<f64>,
-}
 
 /// The energy and power of one device, or of all.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct EnergyFigures {
     /// Energy per run, in joules.
-    pub gross_j: MeanInterval,
+    #[serde(serialize_with = "as_mean")]
+    pub gross_j: Estimate,
     /// Energy per run less idle power over the same time, in joules; absent without an idle measurement.
-    pub net_j: Option<MeanInterval>,
+    #[serde(serialize_with = "as_optional_mean")]
+    pub net_j: Option<Estimate>,
     /// Mean power, in watts.
-    pub average_w: MeanInterval,
+    #[serde(serialize_with = "as_mean")]
+    pub average_w: Estimate,
     /// Idle power, in watts; absent without an idle measurement.
     pub idle_w: Option<f64>,
 }
 
 /// Estimates the energy of a window, of one device or of all.
-pub(super) type EstimateWindow<'a> = &'a dyn Fn(Window) -> Option<Estimate>;
+pub(super) type EstimateWindow<'a> = &'a dyn Fn(Window) -> Option<EnergyEstimate>;
 
 impl EnergyFigures {
     /// The figures of these runs; `None` if the energy of a run is unknown.
     pub(super) fn new(runs: &[Window], rests: &[Window], estimate: EstimateWindow) -> Option<Self> {
-        let estimates: Vec<Estimate> = runs.iter().filter_map(|&window| estimate(window)).collect();
+        let estimates: Vec<EnergyEstimate> = runs.iter().filter_map(|&window| estimate(window)).collect();
         if estimates.len() < runs.len() {
             return None;
         }
-        let rested: Vec<(Window, Estimate)> = rests.iter().filter_map(|&rest| Some((rest, estimate(rest)?))).collect();
+        let rested: Vec<(Window, EnergyEstimate)> =
+            rests.iter().filter_map(|&rest| Some((rest, estimate(rest)?))).collect();
         let rest_watts: Vec<(Timestamp, f64)> =
             rested.iter().map(|(rest, energy)| (middle(*rest), (energy.joules / rest.length()).get())).collect();
         let idle: Option<Vec<f64>> = runs.iter().map(|&run| idle_power(&rest_watts, middle(run))).collect();
@@ -57,34 +50,50 @@ impl EnergyFigures {
         });
         let average: Vec<f64> = gross.iter().zip(&seconds).map(|(gross, seconds)| gross / seconds).collect();
         Some(Self {
-            gross_j: MeanInterval::new(&gross, Some(own)).at_least_zero(),
-            net_j: net.map(|net| MeanInterval::new(&net, Some(own_net))),
-            average_w: MeanInterval::new(&average, Some(own / mean_seconds)).at_least_zero(),
+            gross_j: at_least_zero(mean_of_runs(&gross, Some(own))),
+            net_j: net.map(|net| mean_of_runs(&net, Some(own_net))),
+            average_w: at_least_zero(mean_of_runs(&average, Some(own / mean_seconds))),
             idle_w: idle.and_then(mean),
         })
     }
 }
 
-impl MeanInterval {
-    /// The mean of some values. `own` is half the width of one estimate's interval: the sensor or model is the same in
-    /// every run, so this part does not shrink with the number of runs, and their scatter is added to it.
-    pub(super) fn new(values: &[f64], own: Option<f64>) -> Self {
-        let Some(spread) = Spread::new(values) else { return Self { mean: 0.0, low: None, high: None } };
-        let half = match (spread.half_width(), own) {
-            (Some(scatter), Some(own)) => Some(scatter.hypot(own)),
-            (scatter, own) => scatter.or(own),
-        };
-        let mean = spread.mean;
-        Self { mean, low: half.map(|half| mean - half), high: half.map(|half| mean + half) }
-    }
+/// The mean over the runs with its 95 % interval, from the scatter of the runs and the uncertainty of each estimate. `own`
+/// is half the width of one estimate's interval: the sensor or model is the same in every run, so this part does not shrink
+/// with the number of runs, and their scatter is added to it.
+pub(super) fn mean_of_runs(values: &[f64], own: Option<f64>) -> Estimate {
+    let Some(spread) = Spread::new(values) else { return Estimate::exact(0.0) };
+    let half = match (spread.half_width(), own) {
+        (Some(scatter), Some(own)) => Some(scatter.hypot(own)),
+        (scatter, own) => scatter.or(own),
+    };
+    let mean = spread.mean;
+    Estimate::with_ends(mean, half.map(|half| (mean - half, mean + half)))
+}
 
-    fn at_least_zero(self) -> Self {
-        Self { low: self.low.map(|low| low.max(0.0)), ..self }
+fn at_least_zero(estimate: Estimate) -> Estimate {
+    Estimate { low: estimate.low.map(|low| low.max(0.0)), ..estimate }
+}
+
+/// Writes an estimate as `ergo measure --format json` does: its value is called `mean`.
+pub(super) fn as_mean<S: Serializer>(estimate: &Estimate, serializer: S) -> Result<S::Ok, S::Error> {
+    as_optional_mean(&Some(*estimate), serializer)
+}
+
+#[expect(clippy::ref_option, reason = "serde passes the field")]
+fn as_optional_mean<S: Serializer>(estimate: &Option<Estimate>, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct MeanOfRuns {
+        mean: f64,
+        low: Option<f64>,
+        high: Option<f64>,
     }
+    let mean = estimate.map(|Estimate { value, low, high }| MeanOfRuns { mean: value, low, high });
+    mean.serialize(serializer)
 }
 
 /// Half the width of an interval. Its low end stops at zero, so the high end counts.
-fn half_width(estimate: &Estimate) -> f64 {
+fn half_width(estimate: &EnergyEstimate) -> f64 {
     (estimate.high - estimate.joules).get()
 }
 
@@ -121,11 +130,24 @@ mod tests {
 
     #[test]
     fn scatter_and_own_uncertainty_add_up() {
-        let mean = MeanInterval::new(&[9.0, 10.0, 11.0], Some(1.0));
+        let mean = mean_of_runs(&[9.0, 10.0, 11.0], Some(1.0));
         // s = 1, t(2) = 4.302653: 4.302653 / sqrt(3) = 2.484138, and its root sum of squares with 1.
         assert!((mean.high.unwrap() - 10.0 - 2.484_138_f64.hypot(1.0)).abs() < 1e-6);
-        assert_eq!(MeanInterval::new(&[5.0], Some(2.0)), MeanInterval { mean: 5.0, low: Some(3.0), high: Some(7.0) });
-        assert_eq!(MeanInterval::new(&[5.0], None).low, None);
-        assert_eq!(MeanInterval::new(&[1.0], Some(2.0)).at_least_zero().low, Some(0.0));
+        assert_eq!(mean_of_runs(&[5.0], Some(2.0)), Estimate::with_ends(5.0, Some((3.0, 7.0))));
+        assert_eq!(mean_of_runs(&[5.0], None).low, None);
+        assert_eq!(at_least_zero(mean_of_runs(&[1.0], Some(2.0))).low, Some(0.0));
+    }
+
+    #[test]
+    fn figures_are_written_with_their_mean() {
+        let figure = Estimate::with_ends(5.0, Some((3.0, 7.0)));
+        let figures = EnergyFigures { gross_j: figure, net_j: None, average_w: Estimate::exact(2.0), idle_w: None };
+        let expected = concat!(
+            r#"{"gross_j":{"mean":5.0,"low":3.0,"high":7.0},"net_j":null,"#,
+            r#""average_w":{"mean":2.0,"low":null,"high":null},"idle_w":null}"#
+        );
+        assert_eq!(serde_json::to_string(&figures).unwrap(), expected);
+        let net = serde_json::to_value(EnergyFigures { net_j: Some(figure), ..figures }).unwrap();
+        assert_eq!(net["net_j"], serde_json::json!({"mean": 5.0, "low": 3.0, "high": 7.0}));
     }
 }

@@ -36,7 +36,7 @@ use ergometer_units::Window;
 pub use command::{CommandRun, ProcessGroup, Stdout};
 pub use control::{IdlePhase, MeasureControl, MeasureNotice};
 pub use error::MeasureError;
-pub use figures::{EnergyFigures, MeanInterval};
+pub use figures::EnergyFigures;
 pub use report::{DeviceFigures, EnergyReport, MeasureReport, RunReport, UnknownEnergy};
 
 /// After work a machine settles for this long before its idle power is measured.

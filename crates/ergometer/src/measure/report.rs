@@ -1,12 +1,14 @@
 //! The report of a measured command: energy by device over all runs, gross and net of idle power.
 
+use ergometer_statistics::Estimate;
 use ergometer_telemetry::{
-    DeviceId, EnergyError, EnergyMeter, Estimate, Method, Provenance, Scope, Timeline, WindowEnergy,
+    DeviceId, EnergyError, EnergyEstimate, EnergyMeter, Method, Provenance, Scope, Timeline, WindowEnergy,
 };
 use ergometer_units::Window;
 use serde::Serialize;
 
-use super::{EnergyFigures, MeanInterval, Measurement};
+use super::figures::{as_mean, mean_of_runs};
+use super::{EnergyFigures, Measurement};
 
 /// The energy of a command.
 #[derive(Debug, Serialize)]
@@ -24,7 +26,8 @@ pub struct MeasureReport {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<UnknownEnergy>,
     /// The time of a run, in seconds.
-    pub duration_s: MeanInterval,
+    #[serde(serialize_with = "as_mean")]
+    pub duration_s: Estimate,
     /// Each run.
     pub runs: Vec<RunReport>,
 }
@@ -93,8 +96,8 @@ pub struct EnergyReport {
     pub notes: Vec<String>,
 }
 
-impl From<&Estimate> for EnergyReport {
-    fn from(estimate: &Estimate) -> Self {
+impl From<&EnergyEstimate> for EnergyReport {
+    fn from(estimate: &EnergyEstimate) -> Self {
         Self {
             joules: estimate.joules.get(),
             low: estimate.low.get(),
@@ -135,7 +138,7 @@ impl MeasureReport {
             total: EnergyFigures::new(&windows, rests, &all),
             devices: devices.collect(),
             missing: (0..scopes.len()).filter_map(|index| UnknownEnergy::find(&energies, index, timeline)).collect(),
-            duration_s: MeanInterval::new(&lengths, None),
+            duration_s: mean_of_runs(&lengths, None),
             runs: runs
                 .iter()
                 .zip(&energies)

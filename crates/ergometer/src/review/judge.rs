@@ -19,12 +19,20 @@ const MAX_TOKENS: u64 = 1024;
 
 /// Why a judge cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct JudgeError(Message);
+pub enum JudgeError {
+    /// Its address, key or another option is invalid.
+    #[error("{0}")]
+    Invalid(Message),
+    /// Its server does not answer, or answers but cannot grade.
+    #[error("{0}")]
+    Unusable(Message),
+}
 
 impl Diagnostic for JudgeError {
     fn hint(&self) -> Option<Hint> {
-        self.0.hint()
+        match self {
+            Self::Invalid(message) | Self::Unusable(message) => message.hint(),
+        }
     }
 }
 
@@ -34,7 +42,7 @@ impl From<ClientError> for JudgeError {
         let is_reached = !matches!(error, ClientError::Unreachable(_));
         let place = if is_reached { "the judge cannot be used" } else { "cannot reach the judge" };
         let mut message = error.to_message().at(place);
-        message.hint = match error {
+        message.hint = match &error {
             ClientError::Unreachable(_) => Some(hint!(
                 "check that the server is running; ",
                 option("judge"),
@@ -44,7 +52,12 @@ impl From<ClientError> for JudgeError {
                 hint.with_renamed_option("api-key-env", "judge-api-key-env").with_renamed_option("base-url", "judge")
             }),
         };
-        Self(message)
+        match error {
+            ClientError::Unknown { .. } | ClientError::Parameter(_) => Self::Invalid(message),
+            ClientError::Model(_) | ClientError::Unreachable(_) | ClientError::Unavailable(_) => {
+                Self::Unusable(message)
+            }
+        }
     }
 }
 
@@ -172,20 +185,24 @@ mod tests {
         JudgeSpec { base_url: base_url.to_owned(), model: String::from("m"), api_key_env, ..JudgeSpec::default() }
     }
 
-    async fn refused(mut spec: JudgeSpec) -> String {
-        Judge::open(&mut spec).await.err().unwrap().one_line(&CommandLine)
+    async fn refused(mut spec: JudgeSpec) -> JudgeError {
+        Judge::open(&mut spec).await.err().unwrap()
     }
 
     #[tokio::test]
     async fn errors_name_the_options_of_the_judge() {
         let error = refused(spec("http://localhost:1", Some("ERGOMETER_NO_SUCH_KEY"))).await;
+        assert!(matches!(error, JudgeError::Invalid(_)), "{error:?}");
+        let error = error.one_line(&CommandLine);
         assert!(error.contains("is unset") && error.contains("with --judge-api-key-env"), "{error}");
         // PATH is set wherever tests run.
-        let error = refused(spec("http://judge.example", Some("PATH"))).await;
+        let error = refused(spec("http://judge.example", Some("PATH"))).await.one_line(&CommandLine);
         assert!(error.contains("the judge cannot be used") && error.contains("over plain HTTP"), "{error}");
         // A port without a listener: it was free a moment ago.
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let error = refused(spec(&format!("http://127.0.0.1:{port}"), None)).await;
+        assert!(matches!(error, JudgeError::Unusable(_)), "{error:?}");
+        let error = error.one_line(&CommandLine);
         assert!(error.contains("cannot reach the judge: no server answers"), "{error}");
         assert!(error.contains("is running; --judge takes"), "{error}");
     }

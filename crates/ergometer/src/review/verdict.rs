@@ -36,9 +36,9 @@ impl Verdict {
 /// ```
 #[must_use]
 pub fn verdict(reply: &str) -> Option<Verdict> {
-    let said = reply.lines().rev().find_map(text_after_verdict)?;
-    let end = said.find(|letter: char| !letter.is_alphanumeric()).unwrap_or(said.len());
-    let (word, rest) = said.split_at(end);
+    let after = reply.lines().rev().find_map(text_after_verdict)?;
+    let end = after.find(|letter: char| !letter.is_alphanumeric()).unwrap_or(after.len());
+    let (word, rest) = after.split_at(end);
     // `correct, since`, `correct**.` and `correct (both say 4)` are accepted; `correct answer missing` is not.
     if rest.trim_start().starts_with(char::is_alphanumeric) {
         return None;
@@ -53,10 +53,10 @@ pub fn verdict(reply: &str) -> Option<Verdict> {
 /// The text after the `verdict:` of a line, in lower case; `None` unless it has exactly one.
 fn text_after_verdict(line: &str) -> Option<String> {
     let line = line.to_lowercase();
-    let (_, after) = line.split_once("verdict")?;
-    let start = after.find(char::is_alphanumeric).unwrap_or(after.len());
-    let (between, said) = after.split_at(start);
-    (between.contains(':') && !said.contains("verdict")).then(|| said.to_owned())
+    let (_, rest) = line.split_once("verdict")?;
+    let start = rest.find(char::is_alphanumeric).unwrap_or(rest.len());
+    let (between, after) = rest.split_at(start);
+    (between.contains(':') && !after.contains("verdict")).then(|| after.to_owned())
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use ergometer_datasets::grade::Grader;
 use ergometer_runs::config::{RunConfig, Schedule};
 
 /// The configuration, dataset, client and sensors of a run.
-pub(super) struct Parts {
+pub(super) struct RunInputs {
     pub(super) config: RunConfig,
     pub(super) dataset: Box<dyn Dataset>,
     pub(super) client: Box<dyn Client>,
@@ -33,7 +33,7 @@ const OTHER_FILES: u64 = 32;
 /// The number of queries of an endless dataset that are searched for a reference answer.
 const MAX_SEARCHED: u64 = 1000;
 
-impl Parts {
+impl RunInputs {
     /// Checks everything that does not need a response of the server.
     pub(super) fn check(&self) -> Result<ResolvedSettings, RunError> {
         let (config, dataset) = (&self.config, &self.dataset);

@@ -8,13 +8,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 
 use super::calibration::reuse_calibration;
-use super::checks::{Parts, ResolvedSettings};
+use super::checks::{ResolvedSettings, RunInputs};
 use super::folder::RunFolder;
 use super::session::{Session, SessionEnd, SessionPlan};
 use super::{Observer, RunError, Sensing, Target, recover};
 use crate::close::{self, CloseError, ClosedRun};
 use crate::config::CountedDevices;
-use crate::journal::{DatasetFacts, Exchanges, JournalError, JournalFolder, Judgement, Manifest};
+use crate::journal::{DatasetFacts, Exchanges, Grading, JournalError, JournalFolder, Manifest};
 use crate::review::{Judge, Review, ReviewOutcome};
 use ergometer_clients::server_metrics::ServerMetrics;
 use ergometer_clients::{Client, EarlierTurn, Locality, ModelFacts, Outcome};
@@ -62,7 +62,7 @@ impl PreparedRun {
             config.client.model = ergometer_clients::only_model(&*client, "model").await?;
             client = ergometer_clients::open(&config.client)?;
         }
-        Self::ready(Parts { config, dataset, client, sensing }, None).await?.call_judge().await
+        Self::ready(RunInputs { config, dataset, client, sensing }, None).await?.call_judge().await
     }
 
     /// Resumes a run with the configuration in its folder. `secrets` restores the secrets, which are not stored.
@@ -85,7 +85,7 @@ impl PreparedRun {
         check_dataset(folder, &manifest, &*dataset)?;
         let client = ergometer_clients::open(&config.client)?;
         let sensing = sensing(&config).await?;
-        Self::go_on(folder, manifest, Parts { config, dataset, client, sensing }).await?.call_judge().await
+        Self::go_on(folder, manifest, RunInputs { config, dataset, client, sensing }).await?.call_judge().await
     }
 
     /// Prepares a run with the caller's dataset and client, which are stored under the names in the configuration. To
@@ -96,7 +96,7 @@ impl PreparedRun {
         client: Box<dyn Client>,
         sensing: Sensing,
     ) -> Result<Self, RunError> {
-        Self::ready(Parts { config, dataset, client, sensing }, None).await
+        Self::ready(RunInputs { config, dataset, client, sensing }, None).await
     }
 
     /// Resumes a run that was prepared [`with`](Self::with) the caller's dataset and client.
@@ -111,7 +111,7 @@ impl PreparedRun {
         match checked {
             Ok(manifest) => {
                 let config = manifest.config.clone();
-                Self::go_on(folder, manifest, Parts { config, dataset, client, sensing }).await
+                Self::go_on(folder, manifest, RunInputs { config, dataset, client, sensing }).await
             }
             Err(error) => {
                 let _ = client.close().await;
@@ -147,10 +147,10 @@ impl PreparedRun {
         Ok(self)
     }
 
-    async fn go_on(folder: &Path, manifest: Manifest, parts: Parts) -> Result<Self, RunError> {
+    async fn go_on(folder: &Path, manifest: Manifest, inputs: RunInputs) -> Result<Self, RunError> {
         let (then, label) = (manifest.model.clone(), manifest.hardware_label.clone());
         let tokenizer = manifest.tokenizer.clone();
-        let prepared = Self::ready(parts, Some(manifest)).await?;
+        let prepared = Self::ready(inputs, Some(manifest)).await?;
         let now = prepared.hardware_label();
         let is_same = then.parameters == prepared.model.parameters && then.fingerprint == prepared.model.fingerprint;
         let why = if !is_same {
@@ -169,9 +169,9 @@ impl PreparedRun {
     }
 
     /// Runs all checks. On an error, the client is closed.
-    async fn ready(parts: Parts, resumed: Option<Manifest>) -> Result<Self, RunError> {
-        let settings = parts.check();
-        let Parts { config, dataset, client, sensing } = parts;
+    async fn ready(inputs: RunInputs, resumed: Option<Manifest>) -> Result<Self, RunError> {
+        let settings = inputs.check();
+        let RunInputs { config, dataset, client, sensing } = inputs;
         let ready = async {
             let settings = settings?;
             client.health().await?;
@@ -440,8 +440,8 @@ impl PreparedRun {
             config,
             dataset,
             grader: match &self.config.judge {
-                Some(judge) => Judgement::grader_of(&judge.model),
-                None => self.settings.grader.to_string(),
+                Some(judge) => Grading::Judge(judge.model.clone()),
+                None => Grading::Grader(self.settings.grader.clone()),
             },
             tokenizer: self.settings.tokenizer.clone(),
             model: self.model.clone(),

@@ -165,18 +165,10 @@ impl Session {
         }
         // The driver delivers its last samples late.
         tokio::time::sleep(frame).await;
-        let closing = if recording.has_failed() {
-            Closing::Unwritable
-        } else {
-            sender.control.closing(&sender.counts, is_stopped)
-        };
-        let stopped = tokio::task::spawn_blocking(move || {
-            let _ = sampler.stop();
-            recording.finish()
-        });
-        if let Ok(Err(error)) = stopped.await {
-            sender.control.fail(error.into());
+        if let Err(error) = finish_recording(sampler, recording).await {
+            sender.control.fail(error);
         }
+        let closing = sender.control.closing(&sender.counts, is_stopped);
         sender.record(Entry::Closed(closing));
         let failure = sender.control.take_failure();
         let Some(conversations) = Arc::into_inner(conversations) else { return Ok(SessionEnd { closing, failure }) };
@@ -191,6 +183,16 @@ impl Session {
         sensors.push(Box::new(sensor));
         Some(scraper)
     }
+}
+
+/// Stops the sensors and completes the file of their readings.
+async fn finish_recording(sampler: Sampler, recording: RecordingHandle) -> Result<(), RunError> {
+    let finished = tokio::task::spawn_blocking(move || {
+        let _ = sampler.stop();
+        recording.finish()
+    });
+    let finished = finished.await;
+    Ok(finished.map_err(|error| RunError::internal(format!("the sensors could not be stopped: {error}")))??)
 }
 
 /// Sends warm-up requests, which are not recorded.

@@ -92,7 +92,10 @@ async fn answers_are_judged_after_the_measurement() {
     assert_eq!(table.texts("ergometer/grade/reply")[..2], [some(RIGHT), some(WRONG)]);
     assert_eq!(table.texts("ergometer/grade/extracted")[1..4], [some("wrong"), some("correct"), None]);
     let stored = rig.journal().manifest().unwrap();
-    assert_eq!((stored.grader.as_str(), stored.config.judge.unwrap().model.as_str()), ("judge:org/judge", "org/judge"));
+    assert_eq!(
+        (stored.grader.to_string().as_str(), stored.config.judge.unwrap().model.as_str()),
+        ("judge:org/judge", "org/judge")
+    );
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use crate::client::{Call, Scripted, Step, answer};
 use crate::dataset::Questions;
 use crate::rig::{NoObserver, Rig, closed, config, has_warning};
-use crate::sensors::{blind, whole};
+use crate::sensors::{blind, machine, unwritable_at_the_end, whole};
 use crate::table::Table;
 
 #[tokio::test]
@@ -218,6 +218,18 @@ async fn a_dataset_that_panics_ends_the_run_with_an_internal_error() {
         assert!(matches!(failure, RunError::Internal(_)), "{failure}");
         assert_eq!((rig.exchanges(0).1.len(), calls.closings()), (2, 1), "the answers before the panic are kept");
     }
+}
+
+/// Readings that cannot be written after the last request are a failure, too: the journal must not say that the session
+/// finished.
+#[tokio::test]
+async fn a_recording_that_cannot_be_finished_ends_the_session_as_unwritable() {
+    let rig = Rig::new();
+    let client = Scripted::new(|_| answer("10", 1));
+    let finished = rig.run(config(), Questions::new(2), client, machine(vec![unwritable_at_the_end()])).await.unwrap();
+    assert_eq!((finished.closing, rig.exchanges(0).0.closed), (Closing::Unwritable, Some(Closing::Unwritable)));
+    assert!(matches!(finished.failure, Some(RunError::Recording(_))), "{:?}", finished.failure);
+    assert_eq!(finished.closed.unwrap().summary.outcomes.completed, 2, "the answers are kept");
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use ergometer::run::{Machine, Sensing};
 use ergometer_runs::record::GpuColumn;
 use ergometer_telemetry::SystemInfo;
 use ergometer_telemetry::{
-    Batch, Channel, Clock, DeviceId, Provenance, Scope, Sensor, SensorError, SensorInfo, Signal,
+    Batch, Channel, Clock, DeviceId, EventKind, Provenance, Scope, Sensor, SensorError, SensorInfo, Signal,
 };
 use ergometer_units::{Seconds, Timestamp};
 
@@ -89,6 +89,21 @@ pub(crate) fn cpu() -> Box<dyn Sensor> {
     })
 }
 
+/// A sensor whose last sample has an event that is too long for a recording.
+pub(crate) fn unwritable_at_the_end() -> Box<dyn Sensor> {
+    let device = DeviceId::cpu(0);
+    Box::new(UnwritableAtTheEnd {
+        info: SensorInfo {
+            id: String::from("unwritable:0"),
+            name: String::from("Abacus"),
+            device,
+            interval: Duration::from_secs(3600),
+        },
+        channels: vec![channel(device, Scope::Package, Signal::Utilization, Provenance::Gauge, 3600.0)],
+        is_first: true,
+    })
+}
+
 /// A machine with these sensors, and an H200 if one of them is a GPU.
 pub(crate) fn machine(sensors: Vec<Box<dyn Sensor>>) -> Sensing {
     let gpus = sensors.iter().filter(|sensor| sensor.info().id.contains("gpu")).map(|sensor| GpuColumn {
@@ -111,6 +126,30 @@ pub(crate) fn whole() -> Sensing {
 /// A machine without any sensor.
 pub(crate) fn blind() -> Sensing {
     machine(Vec::new())
+}
+
+struct UnwritableAtTheEnd {
+    info: SensorInfo,
+    channels: Vec<Channel>,
+    is_first: bool,
+}
+
+impl Sensor for UnwritableAtTheEnd {
+    fn info(&self) -> &SensorInfo {
+        &self.info
+    }
+
+    fn channels(&self) -> &[Channel] {
+        &self.channels
+    }
+
+    fn sample(&mut self, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
+        // Between the first sample and the one when the sampler stops, an hour would have to pass.
+        if !std::mem::take(&mut self.is_first) {
+            batch.event(clock.now(), EventKind::ReadFailed, "x".repeat(65 << 20));
+        }
+        Ok(())
+    }
 }
 
 impl Sensor for Gpu {

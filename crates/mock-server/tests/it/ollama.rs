@@ -81,6 +81,11 @@ async fn models_and_version_are_answered() {
     assert!(show(r#"{"model":"a"}"#).await.json()["details"].is_object());
     assert_eq!(show(r#"{"model":"b"}"#).await.status, 404);
     assert_eq!(show("{}").await.status, 400);
+    for body in ["", "model=a", r#"{"model":"a""#] {
+        let answer = show(body).await;
+        assert_eq!(answer.status, 400, "{body}");
+        assert!(answer.json()["error"].as_str().unwrap().starts_with("the body is not JSON: "), "{body}");
+    }
     let unknown = ask(server.address(), "POST", "/api/chat", &[], CHAT).await;
     assert_eq!(unknown.status, 404);
     assert!(unknown.json()["error"].as_str().unwrap().contains("model \"m\" not found"));

@@ -53,6 +53,15 @@ async fn stats_can_be_selected_and_reset() {
         "an answer that is not streamed is one chunk"
     );
     assert_eq!(get("/stats?last=1").await["requests"].as_array().unwrap().len(), 1);
+    for last in ["", "-1", "ten", "1.5"] {
+        let answer = ask(server.address(), "GET", &format!("/stats?last={last}"), &[], "").await;
+        let message = answer.json()["error"]["message"].to_string();
+        assert_eq!(answer.status, 400, "{last}");
+        assert!(
+            message.contains("`last` must be a whole number") && message.contains(&format!("`{last}`")),
+            "{message}"
+        );
+    }
     for (method, path) in [("DELETE", "/stats"), ("POST", "/stats/reset")] {
         ask(server.address(), "POST", CHAT, &[], WHOLE_BODY).await;
         assert_eq!(ask(server.address(), method, path, &[], "").await.status, 200);

@@ -7,6 +7,7 @@
 
 use std::path::Path;
 
+use ergometer_statistics::mean;
 use ergometer_telemetry::{Clock, EventKind};
 use ergometer_units::{Seconds, Timestamp};
 
@@ -210,7 +211,7 @@ impl Source for Csv {
         }
         let amount = match self.options.quantity {
             Some(Quantity::Energy) => untimed.last().copied(),
-            _ => (!untimed.is_empty()).then(|| untimed.iter().sum::<f64>() / untimed.len() as f64),
+            _ => mean(untimed.iter().copied()),
         };
         if let Some(amount) = amount {
             update.values.push(Value { after: since, at: clock.now(), amount });

@@ -1,7 +1,7 @@
 //! Computes the interval of the difference or the ratio of the means of two groups of runs.
 
 use super::NoInterval;
-use crate::{Interval, t_quantile};
+use crate::{Interval, mean, t_quantile};
 
 /// The 95 % interval of mean(second) - mean(first) for unequal variances: B. L. Welch, "The generalization
 /// of Student's problem when several different population variances are involved" (1947), with the degrees of freedom
@@ -108,7 +108,7 @@ impl Spread {
             return Err(NoInterval::OneRun);
         }
         let count = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / count;
+        let mean = mean(values.iter().copied()).ok_or(NoInterval::OneRun)?;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         Ok(Self { mean, mean_variance: squares / (count - 1.0) / count, freedom: count - 1.0 })
     }

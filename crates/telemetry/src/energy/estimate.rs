@@ -70,7 +70,7 @@ impl fmt::Display for Note {
 
 /// The energy of a window: `low..high` is a 95 % interval.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Estimate {
+pub struct EnergyEstimate {
     /// The energy.
     pub joules: Joules,
     /// The lower end of the interval.
@@ -83,7 +83,7 @@ pub struct Estimate {
     pub notes: Vec<Note>,
 }
 
-impl Estimate {
+impl EnergyEstimate {
     /// Creates an estimate from the energy and half the width of its interval.
     pub(super) fn new(joules: Joules, margin: Joules, method: Method) -> Self {
         let low = (joules - margin).max(Joules::ZERO);
@@ -129,7 +129,7 @@ pub struct DeviceEnergy {
     /// Whether it is part of the sum; a scope contained in another is not.
     pub summed: bool,
     /// The energy, or why there is none.
-    pub estimate: Result<Estimate, EnergyError>,
+    pub estimate: Result<EnergyEstimate, EnergyError>,
 }
 
 /// The energy of a window on all devices. Measured and modelled energy are never added together.
@@ -138,9 +138,9 @@ pub struct WindowEnergy {
     /// The window.
     pub window: Window,
     /// The sum over the disjoint scopes of the measured devices.
-    pub measured: Result<Estimate, EnergyError>,
+    pub measured: Result<EnergyEstimate, EnergyError>,
     /// The sum over the modelled devices, if there are any.
-    pub modelled: Option<Estimate>,
+    pub modelled: Option<EnergyEstimate>,
     /// Each device and scope.
     pub devices: Vec<DeviceEnergy>,
 }
@@ -148,7 +148,7 @@ pub struct WindowEnergy {
 impl WindowEnergy {
     /// The measured energy, or the modelled energy if there is no sensor. A sensor without data for the window is an
     /// error, because the model of another device cannot replace it.
-    pub fn counted(&self) -> Result<&Estimate, EnergyError> {
+    pub fn counted(&self) -> Result<&EnergyEstimate, EnergyError> {
         match (&self.measured, &self.modelled) {
             (Ok(measured), _) => Ok(measured),
             (Err(EnergyError::NoSensor), Some(modelled)) => Ok(modelled),
@@ -201,7 +201,7 @@ mod tests {
     fn modelled_energy_counts_only_without_a_sensor() {
         let at = Timestamp::from_nanos_since_epoch;
         let window = Window::new(at(0), at(1_000_000_000)).unwrap();
-        let estimate = |joules, method| Estimate::new(Joules::new(joules), Joules::new(1.0), method);
+        let estimate = |joules, method| EnergyEstimate::new(Joules::new(joules), Joules::new(1.0), method);
         let energy = |measured, modelled| WindowEnergy { window, measured, modelled, devices: Vec::new() };
         let model = || Some(estimate(5.0, Method::Modelled));
         let counted = |energy: &WindowEnergy| energy.counted().map(|found| found.joules.get());

@@ -3,7 +3,7 @@
 use ergometer_units::{Joules, Seconds, Timestamp, Watts, Window};
 
 use super::curve::{Curve, SensorModel, seconds};
-use super::estimate::{DeviceEnergy, EnergyError, Estimate, Method, Note, WindowEnergy};
+use super::estimate::{DeviceEnergy, EnergyError, EnergyEstimate, Method, Note, WindowEnergy};
 use super::metered_scope::is_summed;
 use super::source::{Incident, Source};
 use crate::{ChannelId, DeviceId, Provenance, Scope, Timeline};
@@ -121,9 +121,9 @@ impl<'a> EnergyMeter<'a> {
         let devices: Vec<DeviceEnergy> =
             self.sources.iter().map(|metered| metered.energy(self.timeline, window, known)).collect();
         let modelled = devices.iter().filter(|device| device.provenance == Provenance::Modelled);
-        let modelled = Estimate::sum(modelled.filter_map(|device| device.estimate.as_ref().ok()));
+        let modelled = EnergyEstimate::sum(modelled.filter_map(|device| device.estimate.as_ref().ok()));
         let measured = || devices.iter().filter(|device| device.summed && device.provenance != Provenance::Modelled);
-        let sum = match Estimate::sum(measured().filter_map(|device| device.estimate.as_ref().ok())) {
+        let sum = match EnergyEstimate::sum(measured().filter_map(|device| device.estimate.as_ref().ok())) {
             Some(mut sum) => {
                 let missing = measured().filter(|device| device.estimate.is_err());
                 sum.notes.extend(missing.map(|device| Note::Incomplete(device.device)));
@@ -169,7 +169,7 @@ impl ScopeMeter {
         timeline: &Timeline,
         window: Window,
         known: [bool; 2],
-    ) -> Result<Estimate, EnergyError> {
+    ) -> Result<EnergyEstimate, EnergyError> {
         let (from, to) = self.within(curve, window)?;
         let read = curve.energy(window, known);
         let method = match self.data_sources {
@@ -178,7 +178,7 @@ impl ScopeMeter {
             DataSources { counter: true, power: false } => Method::Counter,
             DataSources { counter: false, .. } => Method::Power,
         };
-        let mut estimate = Estimate::new(read.joules, read.margin, method);
+        let mut estimate = EnergyEstimate::new(read.joules, read.margin, method);
         if let Some(bound) = curve.upper_bound(window) {
             estimate.high = estimate.high.min(bound.max(estimate.joules));
         }
@@ -242,7 +242,7 @@ impl ScopeMeter {
 
 /// Integrates a modelled power. A value is the mean since the previous reading. Parts of the window beyond the readings
 /// get the mean power of the window.
-pub(super) fn modelled(timeline: &Timeline, channel: ChannelId, window: Window) -> Result<Estimate, EnergyError> {
+pub(super) fn modelled(timeline: &Timeline, channel: ChannelId, window: Window) -> Result<EnergyEstimate, EnergyError> {
     let column = timeline.column(channel);
     let (mut joules, mut covered) = (Joules::ZERO, Seconds::ZERO);
     let first = column.range(window).start;
@@ -263,7 +263,7 @@ pub(super) fn modelled(timeline: &Timeline, channel: ChannelId, window: Window) 
         return Err(EnergyError::Outside { window, first, last });
     }
     let joules = joules * (window.length() / covered);
-    let mut estimate = Estimate::new(joules, joules * MODEL_MARGIN, Method::Modelled);
+    let mut estimate = EnergyEstimate::new(joules, joules * MODEL_MARGIN, Method::Modelled);
     let gap = window.length() - covered;
     if gap > MODEL_SLACK {
         estimate.notes.push(Note::Gap(gap));

@@ -22,7 +22,7 @@ mod slow;
 mod source;
 
 pub use curve::SensorModel;
-pub use estimate::{DeviceEnergy, EnergyError, Estimate, Method, Note, WindowEnergy};
+pub use estimate::{DeviceEnergy, EnergyError, EnergyEstimate, Method, Note, WindowEnergy};
 pub use meter::EnergyMeter;
 pub use metered_scope::MeteredScope;
 pub use slices::{Slice, Slices};

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 
 use ergometer_diagnostics::{Diagnostic, Hint, command, flag, hint};
 
@@ -14,7 +15,7 @@ pub enum RecordingError {
         /// The operation that failed: `open`, `create`, `read` or `write`.
         action: &'static str,
         /// The file, or `None` for a stream.
-        path: Option<std::path::PathBuf>,
+        path: Option<PathBuf>,
         /// The error of the operating system.
         #[source]
         cause: io::Error,
@@ -123,6 +124,34 @@ impl Diagnostic for RecordingError {
             Self::WrongCount { .. } => hint!("copy the file again: lines were lost or added"),
             Self::TooLarge { .. } => hint!("check that the file is a recording"),
         })
+    }
+}
+
+/// Why a recording file could not be read. The text names the file.
+#[derive(Debug, thiserror::Error)]
+pub struct RecordingFileError {
+    /// The file.
+    pub path: PathBuf,
+    /// What went wrong.
+    #[source]
+    pub cause: RecordingError,
+}
+
+impl fmt::Display for RecordingFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, cause } = self;
+        match cause {
+            RecordingError::Io { action, cause, .. } => {
+                write!(f, "cannot {action} the recording {}: {cause}", path.display())
+            }
+            _ => write!(f, "{}: {cause}", path.display()),
+        }
+    }
+}
+
+impl Diagnostic for RecordingFileError {
+    fn hint(&self) -> Option<Hint> {
+        self.cause.hint()
     }
 }
 

@@ -27,7 +27,7 @@ use serde::de::IgnoredAny;
 use crate::Timeline;
 use lines::{Limits, Lines, Next};
 
-pub use error::{Cut, RecordingError, Truncation};
+pub use error::{Cut, RecordingError, RecordingFileError, Truncation};
 pub use writer::{Packing, RecordingHandle, RecordingWriter, write};
 
 /// The version of the format that is written and read.
@@ -57,21 +57,15 @@ pub struct Recording {
 }
 
 /// Reads a whole recording from a file.
-pub fn read_file(path: impl AsRef<Path>) -> Result<Timeline, RecordingError> {
+pub fn read_file(path: impl AsRef<Path>) -> Result<Timeline, RecordingFileError> {
     Ok(read_file_with(path, Leniency::Strict)?.timeline)
 }
 
 /// Reads a recording from a file.
-pub fn read_file_with(path: impl AsRef<Path>, leniency: Leniency) -> Result<Recording, RecordingError> {
+pub fn read_file_with(path: impl AsRef<Path>, leniency: Leniency) -> Result<Recording, RecordingFileError> {
     let path = path.as_ref();
-    let in_file = |error| match error {
-        RecordingError::Io { action, cause, .. } => {
-            RecordingError::Io { action, path: Some(path.to_path_buf()), cause }
-        }
-        other => other,
-    };
-    let file = File::open(path).map_err(|cause| in_file(RecordingError::Io { action: "open", path: None, cause }))?;
-    read(file, leniency).map_err(in_file)
+    let opened = File::open(path).map_err(|cause| RecordingError::Io { action: "open", path: None, cause });
+    opened.and_then(|file| read(file, leniency)).map_err(|cause| RecordingFileError { path: path.to_path_buf(), cause })
 }
 
 /// Reads a whole recording from bytes.

@@ -1,7 +1,7 @@
 //! Sensors that fail: counter resets, impossible steps, gaps, stuck counters. Estimates must carry the matching notes.
 
 use ergometer_telemetry::{
-    DeviceId, EnergyError, EnergyMeter, Estimate, Method, Note, Provenance, Reading, Scope, Signal, Timeline,
+    DeviceId, EnergyError, EnergyEstimate, EnergyMeter, Method, Note, Provenance, Reading, Scope, Signal, Timeline,
 };
 
 use crate::random::Random;
@@ -25,7 +25,7 @@ fn counter() -> Vec<Reading> {
 }
 
 /// The energy from `from` to `to` of a GPU with these readings; the load is known activity.
-fn energy(ring: Vec<Reading>, counter: Vec<Reading>, from: f64, to: f64) -> Estimate {
+fn energy(ring: Vec<Reading>, counter: Vec<Reading>, from: f64, to: f64) -> EnergyEstimate {
     let mut timeline = Timeline::default();
     if !ring.is_empty() {
         add(&mut timeline, ChannelSpec::ring(GPU), ring);
@@ -37,7 +37,7 @@ fn energy(ring: Vec<Reading>, counter: Vec<Reading>, from: f64, to: f64) -> Esti
     EnergyMeter::new(&timeline, &[requested, window(4.0, 6.0)]).energy(requested).measured.unwrap()
 }
 
-fn assert_covers(energy: &Estimate, joules: f64) {
+fn assert_covers(energy: &EnergyEstimate, joules: f64) {
     assert!((energy.low.get()..=energy.high.get()).contains(&joules), "{energy:?} for {joules} J");
     assert!((energy.joules.get() / joules - 1.0).abs() < 0.02, "{energy:?} for {joules} J");
 }
@@ -99,7 +99,7 @@ fn average_power_is_used_if_the_counter_is_stuck() {
         let requested = window(3.0, 8.5);
         EnergyMeter::new(&timeline, &[requested, window(4.0, 6.0)]).energy(requested).measured.unwrap()
     };
-    let off = |energy: &Estimate| (energy.joules.get() / 1350.0 - 1.0).abs();
+    let off = |energy: &EnergyEstimate| (energy.joules.get() / 1350.0 - 1.0).abs();
     // A sensor repeats the last value for a second and then stops.
     for (moves, method) in [(1, Method::Power), (45, Method::ActivityAware)] {
         let mut stuck: Vec<Reading> = counter().into_iter().take(moves + 10).collect();

@@ -6,7 +6,7 @@
 //! with this seed, so this is a regression test; other seeds sometimes miss a class, see
 //! `docs/design/energy-estimator.md`.
 
-use ergometer_telemetry::{DeviceId, EnergyMeter, Estimate, Method, Note, Timeline};
+use ergometer_telemetry::{DeviceId, EnergyEstimate, EnergyMeter, Method, Note, Timeline};
 
 use crate::load::{CLASSES, KnownWindow, Load, Truth};
 use crate::random::Random;
@@ -66,12 +66,12 @@ struct Accuracy {
     width: f64,
 }
 
-fn measure(pairs: &[(f64, Estimate)]) -> Accuracy {
+fn measure(pairs: &[(f64, EnergyEstimate)]) -> Accuracy {
     let median = |values: &mut dyn Iterator<Item = f64>| ergometer_statistics::median(values).unwrap();
-    let error = |(truth, found): &(f64, Estimate)| 100.0 * (found.joules.get() / truth - 1.0).abs();
-    let is_covered = |(truth, found): &&(f64, Estimate)| (found.low.get()..=found.high.get()).contains(truth);
+    let error = |(truth, found): &(f64, EnergyEstimate)| 100.0 * (found.joules.get() / truth - 1.0).abs();
+    let is_covered = |(truth, found): &&(f64, EnergyEstimate)| (found.low.get()..=found.high.get()).contains(truth);
     // Relative to the truth, because the estimate may be near zero.
-    let width = |(truth, found): &(f64, Estimate)| 100.0 * (found.high - found.low).get() / truth;
+    let width = |(truth, found): &(f64, EnergyEstimate)| 100.0 * (found.high - found.low).get() / truth;
     let truth: f64 = pairs.iter().map(|pair| pair.0).sum();
     let found: f64 = pairs.iter().map(|pair| pair.1.joules.get()).sum();
     Accuracy {
@@ -83,11 +83,11 @@ fn measure(pairs: &[(f64, Estimate)]) -> Accuracy {
 }
 
 /// Prints the table of one kind of sensor and checks it against the limits.
-fn check(name: &str, known: &[KnownWindow], limits: SensorLimits, estimate: impl Fn(&KnownWindow) -> Estimate) {
+fn check(name: &str, known: &[KnownWindow], limits: SensorLimits, estimate: impl Fn(&KnownWindow) -> EnergyEstimate) {
     let mut failures = Vec::new();
     for isolated in [true, false] {
         for (shortest, longest, _) in CLASSES {
-            let pairs: Vec<(f64, Estimate)> = known
+            let pairs: Vec<(f64, EnergyEstimate)> = known
                 .iter()
                 .filter(|known| known.isolated == isolated)
                 .filter(|known| (shortest..longest).contains(&(1e3 * (known.to - known.from))))

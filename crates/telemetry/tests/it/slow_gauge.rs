@@ -2,7 +2,7 @@
 //!
 //! A window shorter than the update period cannot be resolved, and its estimate must have a note.
 
-use ergometer_telemetry::{DeviceId, EnergyMeter, Estimate, Note, Provenance, Reading, Scope, Signal, Timeline};
+use ergometer_telemetry::{DeviceId, EnergyEstimate, EnergyMeter, Note, Provenance, Reading, Scope, Signal, Timeline};
 
 use crate::simulator::{ChannelSpec, Curve, add, time, window};
 
@@ -29,7 +29,7 @@ fn readings(curve: &Curve) -> Vec<Reading> {
     (0..120).map(reading).collect()
 }
 
-fn energy(from: f64, to: f64) -> Estimate {
+fn energy(from: f64, to: f64) -> EnergyEstimate {
     let mut timeline = Timeline::default();
     let battery = ChannelSpec {
         device: DeviceId::meter(0),
@@ -43,7 +43,7 @@ fn energy(from: f64, to: f64) -> Estimate {
     EnergyMeter::new(&timeline, &[requested]).energy(requested).measured.unwrap()
 }
 
-fn is_too_short(estimate: &Estimate) -> bool {
+fn is_too_short(estimate: &EnergyEstimate) -> bool {
     estimate.notes.iter().any(|note| matches!(note, Note::TooShort { .. }))
 }
 

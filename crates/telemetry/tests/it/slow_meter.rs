@@ -1,8 +1,8 @@
 //! A power-supply meter that is read once per second as the only source.
 
 use ergometer_telemetry::{
-    Batch, Channel, DeviceId, EnergyMeter, Estimate, Method, Note, Provenance, Reading, Scope, SensorInfo, Signal,
-    Timeline,
+    Batch, Channel, DeviceId, EnergyEstimate, EnergyMeter, Method, Note, Provenance, Reading, Scope, SensorInfo,
+    Signal, Timeline,
 };
 use ergometer_units::Seconds;
 
@@ -35,7 +35,7 @@ fn timeline() -> Timeline {
     timeline
 }
 
-fn energy(from: f64, to: f64) -> Estimate {
+fn energy(from: f64, to: f64) -> EnergyEstimate {
     let timeline = timeline();
     let requested = window(from, to);
     EnergyMeter::new(&timeline, &[requested]).energy(requested).measured.unwrap()

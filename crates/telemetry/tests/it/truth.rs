@@ -122,7 +122,8 @@ fn short_windows_of_another_recording_agree_with_long_ones() {
     let meter = EnergyMeter::new(&timeline, &windows);
     let measured: Vec<_> =
         windows[..isolated].iter().map(|&window| (window, meter.energy(window).measured.unwrap())).collect();
-    let power = |(window, energy): &(Window, ergometer_telemetry::Estimate)| (energy.joules / window.length()).get();
+    let power =
+        |(window, energy): &(Window, ergometer_telemetry::EnergyEstimate)| (energy.joules / window.length()).get();
     let long = measured.iter().filter(|(window, _)| window.length().get() > 0.5);
     let watts = median(long.map(power).collect());
     for (milliseconds, goal) in [(10.0..50.0, 4.0), (50.0..150.0, 1.0), (150.0..500.0, 0.5)] {

@@ -7,6 +7,7 @@ mod instructions;
 mod memory;
 mod reader;
 mod reference;
+mod synthetic;
 mod view;
 
 use std::path::PathBuf;

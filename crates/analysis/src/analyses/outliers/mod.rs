@@ -165,7 +165,7 @@ impl Analysis for Outliers {
         places.dedup();
         listed.truncate(LISTED);
         let evidence = Evidence::new(run)?;
-        let told: Vec<(Outlier, Vec<String>)> =
+        let explained: Vec<(Outlier, Vec<String>)> =
             listed.into_iter().map(|outlier| (outlier, reasons_of(run, &evidence, &figures, &outlier))).collect();
 
         let counts: Value =
@@ -176,12 +176,12 @@ impl Analysis for Outliers {
         findings.data = entries::map(json!({
             "rule": "|0.6745 (ln x - median) / MAD| > 3.5",
             "figures": figures.iter().map(FigureOutliers::json).collect::<Vec<_>>(),
-            "listed": told.iter().map(|(outlier, reasons)| outlier.json(run, reasons)).collect::<Vec<_>>(),
-            "not_listed": all - told.len(),
+            "listed": explained.iter().map(|(outlier, reasons)| outlier.json(run, reasons)).collect::<Vec<_>>(),
+            "not_listed": all - explained.len(),
         }));
         findings.tables.push(count_table(&figures));
-        if !told.is_empty() {
-            findings.tables.push(list_table(run, &told, all));
+        if !explained.is_empty() {
+            findings.tables.push(list_table(run, &explained, all));
         }
         Ok(findings)
     }
@@ -304,7 +304,7 @@ fn count_table(figures: &[FigureOutliers]) -> Table {
     table
 }
 
-fn list_table(run: &Run, told: &[(Outlier, Vec<String>)], all: usize) -> Table {
+fn list_table(run: &Run, explained: &[(Outlier, Vec<String>)], all: usize) -> Table {
     let columns = [
         ("request", "request"),
         ("figure", "figure"),
@@ -314,7 +314,7 @@ fn list_table(run: &Run, told: &[(Outlier, Vec<String>)], all: usize) -> Table {
         ("likely reason", "reason"),
     ];
     let mut table = Table::new("outliers", "Most extreme outliers", &columns);
-    for (outlier, reasons) in told {
+    for (outlier, reasons) in explained {
         let reason = if reasons.is_empty() { Cell::Absent } else { Cell::text(reasons.join("; ")) };
         table.rows.push(vec![
             Cell::Request { request: run.queries[outlier.place].request },
@@ -325,8 +325,8 @@ fn list_table(run: &Run, told: &[(Outlier, Vec<String>)], all: usize) -> Table {
             reason,
         ]);
     }
-    if all > told.len() {
-        table.notes.push(format!("{} more are not listed.", all - told.len()));
+    if all > explained.len() {
+        table.notes.push(format!("{} more are not listed.", all - explained.len()));
     }
     table.notes.push(String::from(
         "A likely reason is something unusual about the query or the time it ran, not a proven cause.",

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use ergometer::measure::{EnergyFigures, MeanInterval, MeasureReport};
+use ergometer::measure::{EnergyFigures, MeasureReport};
+use ergometer_statistics::Estimate;
 use ergometer_telemetry::{Provenance, Scope};
 
 use crate::csv;
@@ -38,13 +39,13 @@ pub(super) fn as_csv(report: &MeasureReport) -> String {
             device.scope.to_string(),
             device.provenance.to_string(),
             report.repeat.to_string(),
-            figures.gross_j.mean.to_string(),
+            figures.gross_j.value.to_string(),
             csv::number(figures.gross_j.low),
             csv::number(figures.gross_j.high),
-            csv::number(figures.net_j.map(|net| net.mean)),
-            figures.average_w.mean.to_string(),
+            csv::number(figures.net_j.map(|net| net.value)),
+            figures.average_w.value.to_string(),
             csv::number(figures.idle_w),
-            report.duration_s.mean.to_string(),
+            report.duration_s.value.to_string(),
         ]));
     }
     text
@@ -59,7 +60,7 @@ pub(super) fn as_table(report: &MeasureReport, screen: Screen) -> String {
         vec![
             (Tone::Strong, with_margin(figures.gross_j, "J")),
             (Tone::Plain, or_dash(figures.net_j.map(|net| with_margin(net, "J")))),
-            (Tone::Plain, watts(figures.average_w.mean)),
+            (Tone::Plain, watts(figures.average_w.value)),
             (Tone::Plain, or_dash(figures.idle_w.map(watts))),
         ]
     };
@@ -99,7 +100,7 @@ pub(super) fn as_table(report: &MeasureReport, screen: Screen) -> String {
     table.render(screen) + &closing.collect::<String>()
 }
 
-fn with_margin(value: MeanInterval, unit: &str) -> String {
-    let half = value.high.map(|high| format!(" {}", margin(high - value.mean, value.mean))).unwrap_or_default();
-    format!("{} {unit}{half}", digits(value.mean))
+fn with_margin(value: Estimate, unit: &str) -> String {
+    let half = value.high.map(|high| format!(" {}", margin(high - value.value, value.value))).unwrap_or_default();
+    format!("{} {unit}{half}", digits(value.value))
 }

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use ergometer_clients::{ClientSpec, RequestOptions};
 use ergometer_datasets::DatasetSpec;
-use ergometer_datasets::grade::{Grader, GraderError};
-use ergometer_diagnostics::{Diagnostic, hint, option};
+use ergometer_diagnostics::{hint, option};
 use ergometer_runs::config::{CountedDevices, JudgeSpec, Prices, Retries, RunConfig, Schedule, SensorSetting};
 use serde_json::{Map, Value};
 
@@ -84,7 +83,7 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
             parameters,
             seed: how.seed,
         },
-        grader: what.grader.as_deref().map(grader).transpose()?,
+        grader: what.grader.clone(),
         max_queries: how.max_queries,
         duration_s: how.duration.map(|duration| duration.as_secs_f64()),
         schedule: schedules(load)[0],
@@ -109,17 +108,6 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
         prices: Prices { input_usd_per_million: energy.price_input, output_usd_per_million: energy.price_output },
         model_parameters: energy.model_params,
         name: arguments.output.name.clone(),
-    })
-}
-
-/// The grader of this name. An invalid pattern shows its cause.
-fn grader(name: &str) -> Result<Grader, Failure> {
-    name.parse().map_err(|error: GraderError| {
-        let mut message = error.to_message();
-        if let Some(cause) = std::error::Error::source(&error) {
-            message.text = format!("{message}: {cause}");
-        }
-        Failure::usage(message)
     })
 }
 

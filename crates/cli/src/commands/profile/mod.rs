@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use ergometer::close::attribute;
+use ergometer::review::JudgeError;
 use ergometer::run::{FinishedRun, PreparedRun, RunError, Sensing, Target, is_unstarted, recover};
 use ergometer_clients::{ClientError, Locality};
 use ergometer_datasets::DatasetError;
@@ -289,6 +290,7 @@ fn failure_of(error: RunError, kept: Option<&Path>) -> Failure {
             | DatasetError::Value { .. },
         )
         | RunError::Client(ClientError::Unknown { .. } | ClientError::Parameter(_))
+        | RunError::Judge(JudgeError::Invalid(_))
         | RunError::Device(_)
         | RunError::Config(_) => Failure::usage(&error),
         RunError::Journal(cause) if cause.is_disk_full() => Failure::failed(&error).hint(match kept {
