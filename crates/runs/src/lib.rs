@@ -23,7 +23,9 @@ mod error;
 mod exchange;
 pub mod folder;
 pub mod load_over_time;
+mod metric_unit;
 pub mod metrics;
+mod query_formula;
 #[expect(missing_docs, reason = "the fields are named by the layout, and by METRICS in docs")]
 pub mod record;
 #[cfg(test)]
