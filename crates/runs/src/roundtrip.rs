@@ -10,7 +10,7 @@ use ergometer_statistics::{Distribution, Estimate};
 use ergometer_telemetry::{Batch, Channel, DeviceId, Provenance, Reading, Scope, SensorInfo, Signal, Timeline};
 use ergometer_units::Timestamp;
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::config::Schedule;
 use crate::cost_model::{Coefficients, CostModel, CostModels, Evidence, Work};
@@ -54,24 +54,25 @@ fn balance() -> impl Strategy<Value = BalanceSummary> {
     )
 }
 
+/// Totals with a value in every field, also in fields that are added later.
 fn totals() -> impl Strategy<Value = EnergyTotals> {
-    let per_token = [(); 6].map(|()| maybe(float()));
-    (estimate(), maybe(estimate()), float(), estimate(), maybe(estimate()), per_token, balance()).prop_map(
-        |(gross_j, net_j, mean_power_w, gross_j_per_query, net_j_per_query, per_token, balance)| EnergyTotals {
-            gross_j,
-            net_j,
-            mean_power_w,
-            gross_j_per_query,
-            net_j_per_query,
-            gross_j_per_output_token: per_token[0],
-            net_j_per_output_token: per_token[1],
-            gross_j_per_token: per_token[2],
-            net_j_per_token: per_token[3],
-            prefill_j_per_input_token: per_token[4],
-            decode_j_per_output_token: per_token[5],
-            balance,
-        },
-    )
+    let summary = testing::summary(json!({"energy": {"measured": {}}}));
+    let Value::Object(zero) = serde_json::to_value(summary.energy.measured.unwrap()).unwrap() else { unreachable!() };
+    let field = (maybe(float()), estimate(), balance());
+    prop::collection::vec(field, zero.len()).prop_map(move |fields| {
+        let mut totals = zero.clone();
+        let read = |totals: &Map<String, Value>| serde_json::from_value::<EnergyTotals>(totals.clone().into());
+        for (name, (number, estimate, balance)) in zero.keys().zip(fields) {
+            // The first value that the type of the field accepts. A balance has defaults, so it accepts an estimate.
+            let values = [json!(number), json!(number.unwrap_or(0.0)), json!(balance), json!(estimate)];
+            let is_valid = values.into_iter().any(|value| {
+                totals.insert(name.clone(), value);
+                read(&totals).is_ok()
+            });
+            assert!(is_valid, "no value for {name}");
+        }
+        read(&totals).unwrap()
+    })
 }
 
 fn device() -> impl Strategy<Value = DeviceSummary> {
