@@ -16,6 +16,7 @@
 //! # }
 //! ```
 
+mod column_names;
 mod compatibility;
 pub mod config;
 pub mod cost_model;

@@ -11,6 +11,7 @@ use ergometer_units::Timestamp;
 
 use super::columns::Column;
 use crate::ReadError;
+use crate::column_names as names;
 use crate::store::REQUESTS_FILE;
 
 /// One attempt at a request.
@@ -116,14 +117,23 @@ impl Attempt {
 
     fn rows(batch: &RecordBatch, take: &mut impl FnMut(Self, Offsets<'_>, &[i64])) {
         let column = |name: &str| Column::find(batch, &[name]);
-        let [request, index, session, attempt, output, cached] =
-            ["request", "query_index", "session", "attempt", "output_tokens", "cached_tokens"].map(column);
-        let [outcome, failure, is_retried, connect] = ["outcome", "failure", "is_retried", "connect_ms"].map(column);
-        let request_id = column("request_id");
+        let [request, index, session, attempt, output, cached] = [
+            names::REQUEST,
+            names::QUERY_INDEX,
+            names::SESSION,
+            names::ATTEMPT,
+            names::OUTPUT_TOKENS,
+            names::CACHED_TOKENS,
+        ]
+        .map(column);
+        let [outcome, failure, is_retried, connect] =
+            [names::OUTCOME, names::FAILURE, names::IS_RETRIED, names::CONNECT_MS].map(column);
+        let request_id = column(names::REQUEST_ID);
         let [scheduled, sent, first, last, end] =
-            ["scheduled_ns", "sent_ns", "first_token_ns", "last_token_ns", "end_ns"].map(column);
+            [names::SCHEDULED_NS, names::SENT_NS, names::FIRST_TOKEN_NS, names::LAST_TOKEN_NS, names::END_NS]
+                .map(column);
         let list = |name: &str| -> Option<&ListArray> { batch.column_by_name(name)?.as_list_opt::<i32>() };
-        let (chunks, choices) = (list("chunk_offsets_ns"), list("chunk_choices"));
+        let (chunks, choices) = (list(names::CHUNK_OFFSETS_NS), list(names::CHUNK_CHOICES));
         let numbers = |list: Option<&ListArray>, row: usize| -> Vec<i64> {
             let values = list.filter(|list| list.is_valid(row)).map(|list| list.value(row));
             let numbers = values.as_ref().and_then(|values| values.as_primitive_opt::<Int64Type>());
