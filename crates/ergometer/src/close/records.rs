@@ -14,7 +14,8 @@ use ergometer_datasets::grade::Grader;
 use ergometer_runs::Exchange;
 use ergometer_runs::config::Prices;
 use ergometer_runs::record::{
-    Cost, EnergyMetrics, ErgometerColumn, GpuColumn, GradeColumn, LatencyMetrics, ModelMetrics, Record, TokenMetrics,
+    Cost, EnergyMetrics, ErgometerColumn, GpuColumn, GradeColumn, LatencyMetrics, ModelMetrics, QueryOutcome, Record,
+    TokenMetrics,
 };
 
 /// Builds records.
@@ -91,7 +92,7 @@ impl<'a> RecordBuilder<'a> {
                 query_index: exchange.query.index,
                 request: exchange.request,
                 session: exchange.session,
-                outcome: exchange.outcome.name(),
+                outcome: if is_completed { QueryOutcome::Completed } else { QueryOutcome::Failed },
                 failure,
                 cause,
                 attempts: exchange.attempt,
@@ -100,7 +101,7 @@ impl<'a> RecordBuilder<'a> {
                 first_token,
                 last_token: transcript.last_token(),
                 end: exchange.end,
-                token_source: usage.map(|usage| usage.source.name()),
+                token_source: usage.map(|usage| usage.source),
                 cached_tokens: usage.and_then(|usage| usage.cached),
                 finish: transcript.finish.clone(),
                 reasoning: (!transcript.reasoning.is_empty()).then(|| transcript.reasoning.clone()),

@@ -2,6 +2,7 @@
 
 use ergometer_units::{Seconds, Timestamp};
 
+pub use crate::record::QueryOutcome as Outcome;
 use crate::tpot;
 
 /// One query. Unknown values are `None`; no number is NaN or infinite.
@@ -57,16 +58,6 @@ pub struct Query {
     pub correct: Option<bool>,
     /// Its cost, in US dollars.
     pub cost_usd: Option<f64>,
-}
-
-/// How a query ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Outcome {
-    /// It has an answer.
-    #[default]
-    Completed,
-    /// It has no answer.
-    Failed,
 }
 
 /// The energy of a query, in joules, with its 95 % interval.

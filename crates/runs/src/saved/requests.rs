@@ -6,6 +6,7 @@ use std::path::Path;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, ListArray, RecordBatch};
+use ergometer_clients::Outcome;
 use ergometer_columnar::{ParquetFile, Selection};
 use ergometer_units::Timestamp;
 
@@ -75,10 +76,27 @@ impl AttemptOutcome {
         (Self::Lost, "lost"),
     ];
 
+    /// Its name in files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::NAMED.iter().find(|(outcome, _)| *outcome == self).map_or("unknown", |&(_, name)| name)
+    }
+
     /// The outcome with this name in files.
     #[must_use]
     pub fn from_name(name: &str) -> Self {
         Self::NAMED.iter().find(|(_, known)| *known == name).map_or(Self::Unknown, |(outcome, _)| *outcome)
+    }
+}
+
+impl From<&Outcome> for AttemptOutcome {
+    fn from(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Completed => Self::Completed,
+            Outcome::Failed { .. } => Self::Failed,
+            Outcome::Cancelled => Self::Cancelled,
+            Outcome::Lost => Self::Lost,
+        }
     }
 }
 
@@ -187,5 +205,8 @@ mod tests {
         let outcomes = ["completed", "lost", "", "timed_out"].map(AttemptOutcome::from_name);
         let unknown = AttemptOutcome::Unknown;
         assert_eq!(outcomes, [AttemptOutcome::Completed, AttemptOutcome::Lost, unknown, unknown]);
+        for (outcome, name) in AttemptOutcome::NAMED {
+            assert_eq!((outcome.name(), AttemptOutcome::from_name(name)), (name, outcome));
+        }
     }
 }

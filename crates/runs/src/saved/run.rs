@@ -200,7 +200,7 @@ impl Records {
                 index: index.count(row).unwrap_or(self.queries.len() as u64),
                 session: session.count(row).and_then(|session| u32::try_from(session).ok()).unwrap_or(0),
                 subject: self.subjects.place(subject.text(row).unwrap_or("")),
-                outcome: if outcome.text(row) == Some("failed") { Outcome::Failed } else { Outcome::Completed },
+                outcome: Outcome::from_name(outcome.text(row)),
                 attempts: attempts.count(row).unwrap_or(1),
                 scheduled: at(&scheduled),
                 sent: at(&sent),

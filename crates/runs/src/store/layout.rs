@@ -18,7 +18,7 @@ use crate::record::{
     GrossAndNet, HardwareUtilization, LatencyMetrics, MemoryMetrics, ModelMetrics, PhaseMetrics, PowerMetrics,
     QueryEnergy, Record, RequestAttribution, StatColumn, TokenMetrics,
 };
-use ergometer_clients::ServerTimes;
+use ergometer_clients::{ServerTimes, TokenSource};
 
 /// The schema of one run's records: the model's name is a field name, and the metadata has the keys of the dataset.
 pub struct RecordSchema {
@@ -215,7 +215,7 @@ fn ergometer() -> Column<ErgometerColumn> {
         .integer(names::QUERY_INDEX, |column| Some(column.query_index))
         .integer(names::REQUEST, |column| Some(column.request))
         .integer(names::SESSION, |column| Some(column.session))
-        .text(names::OUTCOME, |column| Some(column.outcome))
+        .text(names::OUTCOME, |column| Some(column.outcome.name()))
         .printed(names::FAILURE, |column| column.failure)
         .text(names::CAUSE, |column| column.cause.as_deref())
         .integer(names::ATTEMPTS, |column| Some(column.attempts))
@@ -224,7 +224,7 @@ fn ergometer() -> Column<ErgometerColumn> {
         .nanos(names::FIRST_TOKEN_NS, |column| column.first_token)
         .nanos(names::LAST_TOKEN_NS, |column| column.last_token)
         .nanos(names::END_NS, |column| Some(column.end))
-        .text("token_source", |column| column.token_source)
+        .text("token_source", |column| column.token_source.map(TokenSource::name))
         .integer(names::CACHED_TOKENS, |column| column.cached_tokens)
         .text("finish", |column| column.finish.as_deref())
         .text("reasoning", |column| column.reasoning.as_deref())

@@ -17,7 +17,8 @@ use super::partial::PartialFile;
 use crate::Exchange;
 use crate::column_names as names;
 use crate::record::RequestAttribution;
-use ergometer_clients::{ChunkKind, ConnectionUse, Outcome, Protocol, ServerTimes, TokenSource, Usage};
+use crate::saved::AttemptOutcome;
+use ergometer_clients::{ChunkKind, ConnectionUse, FailureKind, Outcome, Protocol, ServerTimes, TokenSource, Usage};
 use ergometer_datasets::Turn;
 
 /// The file's name in the run's folder.
@@ -73,8 +74,8 @@ struct Row {
     finish: Option<String>,
     processor_ns: Option<i64>,
     server_times: ServerTimes,
-    outcome: &'static str,
-    failure: Option<String>,
+    outcome: AttemptOutcome,
+    failure: Option<FailureKind>,
     is_retried: bool,
     cause: Option<String>,
     line: Option<ConnectionUse>,
@@ -108,8 +109,8 @@ fn columns() -> Column<Row> {
         .integer("server_prompt_ns", |row| row.server_times.prompt.map(Seconds::as_nanos))
         .integer("server_output_ns", |row| row.server_times.output.map(Seconds::as_nanos))
         .integer("server_total_ns", |row| row.server_times.total.map(Seconds::as_nanos))
-        .text(names::OUTCOME, |row| Some(row.outcome))
-        .text(names::FAILURE, |row| row.failure.as_deref())
+        .text(names::OUTCOME, |row| Some(row.outcome.name()))
+        .printed(names::FAILURE, |row| row.failure)
         .boolean(names::IS_RETRIED, |row| Some(row.is_retried))
         .text(names::CAUSE, |row| row.cause.as_deref())
         .text("protocol", |row| row.line.map(|line| Protocol::name(line.protocol)))
@@ -138,7 +139,7 @@ impl From<&Exchange> for Row {
         let reasons = transcript.chunks.iter().any(|chunk| is_reasoning(chunk.kind));
         let has_choices = transcript.chunks.iter().any(|chunk| chunk.choice != 0);
         let (failure, cause) = match outcome {
-            Outcome::Failed { kind, cause } => (Some(kind.name().into_owned()), Some(cause.clone())),
+            Outcome::Failed { kind, cause } => (Some(*kind), Some(cause.clone())),
             Outcome::Completed | Outcome::Cancelled | Outcome::Lost => (None, None),
         };
         Self {
@@ -162,7 +163,7 @@ impl From<&Exchange> for Row {
             finish: transcript.finish.clone(),
             processor_ns: transcript.processor_time.map(Seconds::as_nanos),
             server_times: transcript.server_times,
-            outcome: outcome.name(),
+            outcome: outcome.into(),
             failure,
             is_retried: *is_retried,
             cause,
@@ -270,7 +271,6 @@ mod tests {
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
     use super::*;
-    use ergometer_clients::FailureKind;
     use ergometer_clients::Transcript;
     use ergometer_datasets::Query;
 
