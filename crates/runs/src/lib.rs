@@ -46,4 +46,4 @@ pub use exchange::{Exchange, Fate};
 pub use sender::{Closing, SenderFacts, WakeLag};
 pub use summary::{EnergySource, Summary};
 pub use sweep::Sweep;
-pub use times::tpot;
+pub use times::RequestTimes;

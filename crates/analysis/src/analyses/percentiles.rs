@@ -61,7 +61,7 @@ type Measure = (&'static str, &'static str, fn(&Query) -> Option<f64>);
 
 /// The schedule lag, which includes failed queries because it does not depend on the answer.
 const SCHEDULE_LAG: Measure = ("schedule_lag_ms", "schedule lag (all), ms", |query| {
-    Some(milliseconds(query.sent?.since(query.scheduled?).get()))
+    query.times().schedule_lag().map(|lag| milliseconds(lag.get()))
 });
 
 const GROSS: &Metric = named("joules_per_query");

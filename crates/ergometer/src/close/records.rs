@@ -11,12 +11,12 @@ use crate::journal::{Judgement, Manifest};
 use crate::review::Verdict;
 use ergometer_clients::Outcome;
 use ergometer_datasets::grade::Grader;
-use ergometer_runs::Exchange;
 use ergometer_runs::config::Prices;
 use ergometer_runs::record::{
     Cost, EnergyMetrics, ErgometerColumn, GpuColumn, GradeColumn, LatencyMetrics, ModelMetrics, QueryOutcome, Record,
     TokenMetrics,
 };
+use ergometer_runs::{Exchange, RequestTimes};
 
 /// Builds records.
 pub(super) struct RecordBuilder<'a> {
@@ -158,7 +158,7 @@ fn latency(exchange: &Exchange, window: Window, output: Option<u64>) -> LatencyM
     LatencyMetrics {
         per_token_ms: output.map(|output| seconds * 1e3 / output),
         throughput_tokens_per_sec: output.map(|output| output / seconds),
-        time_to_first_token_seconds: exchange.transcript.first_token().map(|first| (first - exchange.sent).get()),
+        time_to_first_token_seconds: RequestTimes::from(exchange).ttft().map(Seconds::get),
         total_query_seconds: Some(seconds),
     }
 }

@@ -2,8 +2,8 @@
 
 use ergometer_units::{Seconds, Timestamp};
 
+use crate::RequestTimes;
 pub use crate::record::QueryOutcome as Outcome;
-use crate::tpot;
 
 /// One query. Unknown values are `None`; no number is NaN or infinite.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -105,7 +105,14 @@ impl Query {
         self.outcome == Outcome::Completed
     }
 
-    /// Time to first token, in seconds.
+    /// Its times.
+    #[must_use]
+    pub const fn times(&self) -> RequestTimes {
+        let Self { scheduled, sent, first_token, last_token, end, .. } = *self;
+        RequestTimes { scheduled, sent, first_token, last_token, end }
+    }
+
+    /// Time to first token in seconds, as recorded; records of other tools have no times.
     #[must_use]
     pub fn ttft(&self) -> Option<f64> {
         self.ttft_s
@@ -114,14 +121,14 @@ impl Query {
     /// E2E latency in seconds: last chunk with content - sent.
     #[must_use]
     pub fn e2e(&self) -> Option<f64> {
-        Some(self.last_token?.since(self.sent?).get())
+        self.times().e2e().map(Seconds::get)
     }
 
     /// Time per output token in seconds: (E2E - TTFT) / (output tokens - 1); absent below two tokens, and if the first
     /// and the last token arrived together.
     #[must_use]
     pub fn tpot(&self) -> Option<f64> {
-        tpot(self.first_token?, self.last_token?, self.output_tokens?).map(Seconds::get)
+        self.times().tpot(self.output_tokens?).map(Seconds::get)
     }
 
     /// Gross joules per output token.

@@ -11,9 +11,9 @@ use ergometer_columnar::{ParquetFile, Selection};
 use ergometer_units::Timestamp;
 
 use super::columns::Column;
-use crate::ReadError;
 use crate::column_names as names;
 use crate::store::REQUESTS_FILE;
+use crate::{ReadError, RequestTimes};
 
 /// One attempt at a request.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -107,6 +107,13 @@ pub type Gaps<'a> = &'a [i64];
 pub type Offsets<'a> = &'a [i64];
 
 impl Attempt {
+    /// Its times.
+    #[must_use]
+    pub const fn times(&self) -> RequestTimes {
+        let Self { scheduled, sent, first_token, last_token, end, .. } = *self;
+        RequestTimes { scheduled, sent, first_token, last_token, end }
+    }
+
     /// Calls `take` for every attempt of a run, with its gaps, in the order of the file. A run without the file has
     /// none.
     pub fn each(folder: &Path, mut take: impl FnMut(Self, Gaps<'_>)) -> Result<(), ReadError> {
