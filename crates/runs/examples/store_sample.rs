@@ -12,7 +12,7 @@ use ergometer_runs::Exchange;
 use ergometer_runs::record::{
     ComputeMetrics, Cost, DeviceShare, EnergyMethod, EnergyMetrics, EnergyValue, ErgometerColumn, GpuColumn,
     GradeColumn, GrossAndNet, HardwareUtilization, LatencyMetrics, MemoryMetrics, ModelMetrics, PhaseMetrics,
-    PowerMetrics, QueryEnergy, Record, TokenMetrics,
+    PowerMetrics, QueryEnergy, QueryOutcome, Record, TokenMetrics,
 };
 use ergometer_runs::store::{DatasetWriter, MetadataShape, RecordSchema, RequestsWriter, TelemetryWriter};
 use ergometer_telemetry::SystemInfo;
@@ -127,7 +127,7 @@ fn record(exchange: &Exchange) -> Record {
             query_index: exchange.query.index,
             request: exchange.request,
             session: exchange.session,
-            outcome: exchange.outcome.name(),
+            outcome: if completed { QueryOutcome::Completed } else { QueryOutcome::Failed },
             failure,
             cause,
             attempts: exchange.attempt,
@@ -136,7 +136,7 @@ fn record(exchange: &Exchange) -> Record {
             first_token: exchange.transcript.first_token(),
             last_token: exchange.transcript.last_token(),
             end: exchange.end,
-            token_source: exchange.transcript.usage.map(|usage| usage.source.name()),
+            token_source: exchange.transcript.usage.map(|usage| usage.source),
             cached_tokens: exchange.transcript.usage.and_then(|usage| usage.cached),
             finish: exchange.transcript.finish.clone(),
             reasoning: None,

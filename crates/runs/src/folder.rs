@@ -3,10 +3,8 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use serde_json::Value;
-
 use crate::ReadError;
-use crate::store::STATE_FILE;
+use crate::store::{STATE_FILE, State};
 use crate::summary::SUMMARY_FILE;
 
 /// The folder of the journal, inside a run folder.
@@ -38,9 +36,8 @@ pub(crate) fn check(folder: &Path) -> Result<(), ReadError> {
 pub fn record_files(folder: &Path) -> Result<Vec<PathBuf>, ReadError> {
     let path = folder.join(STATE_FILE);
     let text = fs::read(&path).map_err(ReadError::io("read", &path))?;
-    let state: Value = serde_json::from_slice(&text).map_err(ReadError::damaged(&path))?;
-    let names = state["_data_files"].as_array().into_iter().flatten().map(|file| file["filename"].as_str());
-    let files: Option<Vec<PathBuf>> = names.map(|name| inside(folder, name?)).collect();
+    let state: State = serde_json::from_slice(&text).map_err(ReadError::damaged(&path))?;
+    let files: Option<Vec<PathBuf>> = state.data_files.iter().map(|file| inside(folder, &file.filename)).collect();
     match files {
         Some(files) if !files.is_empty() => Ok(files),
         _ => Err(ReadError::Damaged { path, what: String::from("it lists no file of records in its folder") }),

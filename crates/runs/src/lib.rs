@@ -16,6 +16,7 @@
 //! # }
 //! ```
 
+mod column_names;
 mod compatibility;
 pub mod config;
 pub mod cost_model;
@@ -23,7 +24,9 @@ mod error;
 mod exchange;
 pub mod folder;
 pub mod load_over_time;
+mod metric_unit;
 pub mod metrics;
+mod query_formula;
 #[expect(missing_docs, reason = "the fields are named by the layout, and by METRICS in docs")]
 pub mod record;
 #[cfg(test)]
@@ -43,4 +46,4 @@ pub use exchange::{Exchange, Fate};
 pub use sender::{Closing, SenderFacts, WakeLag};
 pub use summary::{EnergySource, Summary};
 pub use sweep::Sweep;
-pub use times::tpot;
+pub use times::RequestTimes;

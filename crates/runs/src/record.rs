@@ -1,6 +1,8 @@
 //! The record of one query: the layout that tools written for intelligence-per-watt read, and the `ergometer` column
 //! with further data. An unknown value is `None`, never zero.
 
+use std::str::FromStr;
+
 use ergometer_telemetry::SystemInfo;
 use ergometer_telemetry::{DeviceId, Method, Provenance, Scope, Stats};
 use ergometer_units::Timestamp;
@@ -8,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::cost_model::Evidence;
-use ergometer_clients::{FailureKind, ServerTimes};
+use ergometer_clients::{FailureKind, ServerTimes, TokenSource};
 
 /// The record of one query.
 #[derive(Debug, Clone, PartialEq)]
@@ -146,8 +148,8 @@ pub struct ErgometerColumn {
     pub request: u64,
     /// The number of the session.
     pub session: u32,
-    /// `completed` or `failed`.
-    pub outcome: &'static str,
+    /// How the query ended.
+    pub outcome: QueryOutcome,
     /// The kind of failure.
     pub failure: Option<FailureKind>,
     /// The cause of the failure.
@@ -160,7 +162,7 @@ pub struct ErgometerColumn {
     pub last_token: Option<Timestamp>,
     pub end: Timestamp,
     /// The source of the token counts.
-    pub token_source: Option<&'static str>,
+    pub token_source: Option<TokenSource>,
     /// Tokens of the prompt that the server took from its cache; `None` if it does not report them.
     pub cached_tokens: Option<u64>,
     /// The finish reason of the answer.
@@ -181,6 +183,34 @@ pub struct ErgometerColumn {
     pub conversation: Option<u64>,
     /// The number of the turn in the conversation, from 0.
     pub turn: Option<u32>,
+}
+
+/// How a query ended. A query that was cancelled has no record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueryOutcome {
+    /// It has an answer.
+    #[default]
+    Completed,
+    /// It has no answer.
+    Failed,
+}
+
+impl QueryOutcome {
+    /// Its name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// The outcome of this name. The records of other tools have only queries with an answer, and no outcome.
+    #[must_use]
+    pub fn from_name(name: Option<&str>) -> Self {
+        if name == Some(Self::Failed.name()) { Self::Failed } else { Self::Completed }
+    }
 }
 
 /// The grade of an answer.
@@ -258,7 +288,7 @@ pub struct EnergyValue {
 }
 
 /// How the energy of a query was computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EnergyMethod {
     /// Each slice of time was divided equally among the requests in flight.
@@ -278,5 +308,41 @@ impl std::fmt::Display for EnergyMethod {
             Self::CostModel(evidence) => evidence.fmt(f),
             Self::EqualShare => f.pad("equal_share"),
         }
+    }
+}
+
+/// A text that is not a method.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a method of computing energy")]
+pub struct ParseEnergyMethodError(String);
+
+impl FromStr for EnergyMethod {
+    type Err = ParseEnergyMethodError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        serde_json::from_value(text.into()).map_err(|_| ParseEnergyMethodError(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_method_and_outcome_is_read_by_its_name() {
+        let windows =
+            [Method::ActivityAware, Method::CounterAndPower, Method::Counter, Method::Power, Method::Modelled];
+        let models = [Evidence::StepLog, Evidence::Arrivals, Evidence::Tokens];
+        let methods = windows.map(EnergyMethod::Window).into_iter().chain(models.map(EnergyMethod::CostModel));
+        for method in methods.chain([EnergyMethod::EqualShare]) {
+            assert_eq!(method.to_string().parse(), Ok(method));
+            assert_eq!(serde_json::to_value(method).unwrap(), method.to_string());
+        }
+        assert!("guess".parse::<EnergyMethod>().is_err());
+        for outcome in [QueryOutcome::Completed, QueryOutcome::Failed] {
+            assert_eq!(QueryOutcome::from_name(Some(outcome.name())), outcome);
+            assert_eq!(serde_json::to_value(outcome).unwrap(), outcome.name());
+        }
+        assert_eq!(QueryOutcome::from_name(None), QueryOutcome::Completed);
     }
 }

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::cell;
 use super::{Analysis, Findings, Options, shared_warnings, to_value};
 use crate::AnalysisError;
+use ergometer_runs::metrics::{Metric, named};
 use ergometer_runs::saved::{Attempt, AttemptOutcome, Query, Run};
 
 /// The `percentiles` analysis.
@@ -32,7 +33,7 @@ impl Analysis for Percentiles {
         rows.splice(3..3, [gaps(run)?, Row::from_queries(SCHEDULE_LAG, run.queries.iter())]);
         let mut findings = Findings::default();
         findings.summary.insert(String::from("completed"), run.completed().count().into());
-        for name in ["ttft_ms", "tpot_ms", "e2e_ms", "joules_per_query"] {
+        for name in ["ttft_ms", "tpot_ms", "e2e_ms", GROSS.distribution] {
             let row = rows.iter().find(|row| row.name == name);
             let median = row.and_then(|row| row.found).map(|found| found.p50);
             findings.summary.insert(format!("{name}_p50"), median.map_or(Value::Null, Value::from));
@@ -60,8 +61,12 @@ type Measure = (&'static str, &'static str, fn(&Query) -> Option<f64>);
 
 /// The schedule lag, which includes failed queries because it does not depend on the answer.
 const SCHEDULE_LAG: Measure = ("schedule_lag_ms", "schedule lag (all), ms", |query| {
-    Some(milliseconds(query.sent?.since(query.scheduled?).get()))
+    query.times().schedule_lag().map(|lag| milliseconds(lag.get()))
 });
+
+const GROSS: &Metric = named("joules_per_query");
+const NET: &Metric = named("net_joules_per_query");
+const GROSS_PER_TOKEN: &Metric = named("joules_per_token");
 
 const MEASURES: [Measure; 10] = [
     ("ttft_ms", "TTFT, ms", |query| query.ttft().map(milliseconds)),
@@ -69,9 +74,9 @@ const MEASURES: [Measure; 10] = [
     ("e2e_ms", "E2E latency, ms", |query| query.e2e().map(milliseconds)),
     ("input_tokens", "input tokens", |query| Some(query.input_tokens? as f64)),
     ("output_tokens", "output tokens", |query| Some(query.output_tokens? as f64)),
-    ("joules_per_query", "gross J/query", |query| Some(query.energy?.gross)),
-    ("net_joules_per_query", "net J/query", |query| query.energy?.net),
-    ("joules_per_output_token", "gross J/output token", Query::joules_per_output_token),
+    (GROSS.distribution, "gross J/query", |query| Some(query.energy?.gross)),
+    (NET.distribution, NET.label, |query| query.energy?.net),
+    (GROSS_PER_TOKEN.distribution, "gross J/output token", Query::joules_per_output_token),
     ("watts", "gross W attributed to query", |query| {
         Some(query.energy?.gross / query.total_s.filter(|&seconds| seconds > 0.0)?)
     }),

@@ -8,8 +8,12 @@ use super::metric;
 use super::pair::Pair;
 use super::row::{Row, Verdict};
 use super::{Candidate, Group, Options};
-use ergometer_runs::metrics::{self, Metric};
+use ergometer_runs::metrics::{Metric, named};
 use ergometer_runs::saved::{Run, labels};
+
+/// The aims of the front. Of each list it uses the first metric that all runs have.
+const AIMS: [&[&Metric]; 3] =
+    [&[named("accuracy")], &[named("e2e_p50"), named("ttft_p50")], &[named("joules_per_query")]];
 
 /// The Pareto front and the dominated runs.
 #[derive(Debug, Clone, Serialize)]
@@ -65,9 +69,8 @@ pub fn front(runs: &[Run]) -> Front {
 #[must_use]
 pub fn front_of(groups: &[Group<'_>], options: &Options, candidates: &[Candidate]) -> Front {
     let (mut aims, mut left_out, mut columns) = (Vec::new(), Vec::new(), Vec::new());
-    for names in [&["accuracy"][..], &["e2e_p50", "ttft_p50"], &["joules_per_query"]] {
-        let mut tried =
-            names.iter().filter_map(|name| metrics::find(name)).map(|metric| (metric, column(metric, groups)));
+    for metrics in AIMS {
+        let mut tried = metrics.iter().map(|&metric| (metric, column(metric, groups)));
         let Some(first) = tried.next() else { continue };
         let chosen = if first.1.is_err() { tried.find(|(_, column)| column.is_ok()).unwrap_or(first) } else { first };
         match chosen {

@@ -129,7 +129,7 @@ impl Limit {
             _ if rest.starts_with('>') => (Operator::Above, &rest[1..]),
             _ => (Operator::Below, &rest[1..]),
         };
-        let metric = metrics::find(name).filter(|metric| metric.in_comparisons);
+        let metric = metrics::find(name).filter(|metric| metric.in_comparisons());
         let metric = metric.ok_or_else(|| LimitError::UnknownMetric { name: name.to_owned() })?;
         let bound = parse_bound(metric, rest.trim());
         let bound = bound.ok_or_else(|| LimitError::Bound { text: rest.trim().to_owned(), metric })?;

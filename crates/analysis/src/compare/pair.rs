@@ -10,7 +10,7 @@ use super::row::{Effect, Method, Row, Verdict};
 use super::sample::{Samples, slices};
 use super::{Group, Options};
 use ergometer_runs::EnergySource;
-use ergometer_runs::metrics::{Metric, Unit};
+use ergometer_runs::metrics::{Metric, Unit, named};
 use ergometer_runs::saved::{Query, Run};
 
 /// A relative change of at most this size is rounding.
@@ -149,7 +149,8 @@ impl<'a> Pair<'a> {
         };
         let groups = [self.baseline, self.candidate];
         let is_lost = |group: &&&Group<'_>| group.runs.iter().any(|run| may_be_nothing(run) == Some(true));
-        let lost = groups.iter().find(is_lost).filter(|_| metric.name == "net_joules_per_query")?;
+        let lost =
+            groups.iter().find(is_lost).filter(|_| metric.name == const { named("net_joules_per_query") }.name)?;
         Some(format!("no ratio, because the interval of run `{}` includes zero", lost.label))
     }
 

@@ -1,11 +1,15 @@
 //! Formats a load curve as JSON and as a table.
 
 use ergometer_charts::{Cell, Table};
-use ergometer_units::format::{digits, percent, quantity};
+use ergometer_units::format::{digits, percent};
 use serde_json::{Map, Value, json};
 
-use super::{Curve, CurvePoint};
+use super::{
+    Curve, CurvePoint, DECODE_JOULES_PER_OUTPUT_TOKEN, E2E_P50, GOODPUT, JOULES_PER_INPUT_TOKEN, JOULES_PER_TOKEN,
+    OUTPUT_TOKENS_PER_SECOND, REQUESTS_PER_SECOND, TTFT_P50,
+};
 use crate::analyses::Findings;
+use ergometer_runs::metrics::Metric;
 use ergometer_statistics::Estimate;
 
 impl Curve {
@@ -38,17 +42,17 @@ impl Curve {
     /// The curve as a table, one row per load.
     #[must_use]
     pub fn table(&self) -> Table {
+        let labelled = |metric: &Metric| (metric.label, metric.key);
         let mut columns = vec![
             (self.axis.as_str(), "load"),
-            ("tok/s", "output_tokens_per_second"),
-            ("E2E p50", "e2e_p50_ms"),
-            ("TTFT p50", "ttft_p50_ms"),
-            ("J/output token", "gross_j_per_output_token"),
+            (OUTPUT_TOKENS_PER_SECOND.unit.name(), OUTPUT_TOKENS_PER_SECOND.key),
+            labelled(E2E_P50),
+            labelled(TTFT_P50),
+            labelled(JOULES_PER_TOKEN),
         ];
         let has_phases = self.points.iter().any(|point| point.prefill_joules_per_token.is_some());
         if has_phases {
-            columns.push(("net J/input token", "prefill_j_per_input_token"));
-            columns.push(("net decode J/output token", "decode_j_per_output_token"));
+            columns.extend([JOULES_PER_INPUT_TOKEN, DECODE_JOULES_PER_OUTPUT_TOKEN].map(labelled));
         }
         if self.has_limits {
             columns.push(("within limits", "good_share"));
@@ -59,13 +63,13 @@ impl Curve {
             let mut row = vec![
                 Cell::Number { value: point.load, shown: point.load.to_string() },
                 cell(point.tokens_per_second, digits),
-                cell(point.e2e_p50_ms, |value| quantity(value / 1e3, "s")),
-                cell(point.ttft_p50_ms, |value| quantity(value / 1e3, "s")),
-                cell(point.joules_per_token, |value| quantity(value, "J")),
+                figure_cell(E2E_P50, point.e2e_p50_ms),
+                figure_cell(TTFT_P50, point.ttft_p50_ms),
+                figure_cell(JOULES_PER_TOKEN, point.joules_per_token),
             ];
             if has_phases {
-                let phases = [point.prefill_joules_per_token, point.decode_joules_per_token];
-                row.extend(phases.map(|found| cell(found, |value| quantity(value, "J"))));
+                row.push(figure_cell(JOULES_PER_INPUT_TOKEN, point.prefill_joules_per_token));
+                row.push(figure_cell(DECODE_JOULES_PER_OUTPUT_TOKEN, point.decode_joules_per_token));
             }
             if self.has_limits {
                 row.push(Cell::number(point.good_share, percent));
@@ -107,6 +111,11 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
+/// A value in the unit of the key of its metric, shown in the unit of the metric.
+fn figure_cell(metric: &Metric, estimate: Option<Estimate>) -> Cell {
+    cell(estimate, |value| metric.unit.format(metric.in_unit(value)))
+}
+
 fn cell(estimate: Option<Estimate>, show: impl Fn(f64) -> String) -> Cell {
     match estimate {
         Some(Estimate { value, low: Some(low), high: Some(high) }) => {
@@ -124,19 +133,23 @@ fn as_json(point: &CurvePoint) -> Value {
             json!({ "value": estimate.value, "low": low, "high": high })
         })
     };
-    json!({
-        "load": point.load,
-        "output_tokens_per_second": figure(point.tokens_per_second),
-        "requests_per_second": figure(point.requests_per_second),
-        "e2e_p50_ms": figure(point.e2e_p50_ms),
-        "ttft_p50_ms": figure(point.ttft_p50_ms),
-        "gross_j_per_output_token": figure(point.joules_per_token),
-        "prefill_j_per_input_token": figure(point.prefill_joules_per_token),
-        "decode_j_per_output_token": figure(point.decode_joules_per_token),
-        "goodput_requests_per_second": figure(point.goodput),
-        "good_share": point.good_share,
-        "power": point.power,
-        "is_whole": point.is_whole,
-        "is_client_limited": point.is_client_limited,
-    })
+    let mut fields = Map::new();
+    fields.insert(String::from("load"), json!(point.load));
+    for (metric, estimate) in [
+        (OUTPUT_TOKENS_PER_SECOND, point.tokens_per_second),
+        (REQUESTS_PER_SECOND, point.requests_per_second),
+        (E2E_P50, point.e2e_p50_ms),
+        (TTFT_P50, point.ttft_p50_ms),
+        (JOULES_PER_TOKEN, point.joules_per_token),
+        (JOULES_PER_INPUT_TOKEN, point.prefill_joules_per_token),
+        (DECODE_JOULES_PER_OUTPUT_TOKEN, point.decode_joules_per_token),
+        (GOODPUT, point.goodput),
+    ] {
+        fields.insert(metric.key.to_owned(), json!(figure(estimate)));
+    }
+    fields.insert(String::from("good_share"), json!(point.good_share));
+    fields.insert(String::from("power"), json!(point.power));
+    fields.insert(String::from("is_whole"), json!(point.is_whole));
+    fields.insert(String::from("is_client_limited"), json!(point.is_client_limited));
+    Value::Object(fields)
 }

@@ -10,9 +10,21 @@ use ergometer_diagnostics::{Message, hint, option};
 use ergometer_statistics::{knee, power};
 
 use ergometer_runs::config::Axis;
-use ergometer_runs::metrics;
+use ergometer_runs::metrics::{Metric, named};
 use ergometer_runs::sweep::{Point, Spread, Sweep};
 use ergometer_statistics::Estimate;
+
+// The metrics of a curve.
+const OUTPUT_TOKENS_PER_SECOND: &Metric = named("output_tokens_per_second");
+const REQUESTS_PER_SECOND: &Metric = named("requests_per_second");
+const E2E_P50: &Metric = named("e2e_p50");
+const TTFT_P50: &Metric = named("ttft_p50");
+const JOULES_PER_TOKEN: &Metric = named("joules_per_token");
+const JOULES_PER_INPUT_TOKEN: &Metric = named("joules_per_input_token");
+const DECODE_JOULES_PER_OUTPUT_TOKEN: &Metric = named("decode_joules_per_output_token");
+const GOODPUT: &Metric = named("goodput");
+const COMPLETED: &Metric = named("completed");
+const FAILED: &Metric = named("failed");
 
 /// The share of requests that must be good for a load to be within the limits.
 pub const GOOD_ENOUGH: f64 = 0.99;
@@ -151,27 +163,27 @@ fn warnings(axis: &str, points: &[CurvePoint]) -> Vec<Message> {
 
 impl CurvePoint {
     fn new(point: &Point) -> Self {
-        let figure = |name: &str| point.figures.get(metrics::find(name)?.key).map(Spread::estimate);
-        let value = |name: &str| figure(name).map(|estimate| estimate.value);
-        let tokens_per_second = figure("output_tokens_per_second");
-        let e2e_p50_ms = figure("e2e_p50_ms");
-        let failed = value("failed").unwrap_or(0.0);
+        let figure = |metric: &Metric| point.figures.get(metric.key).map(Spread::estimate);
+        let value = |metric: &Metric| figure(metric).map(|estimate| estimate.value);
+        let tokens_per_second = figure(OUTPUT_TOKENS_PER_SECOND);
+        let e2e_p50_ms = figure(E2E_P50);
+        let failed = value(FAILED).unwrap_or(0.0);
         let share = || {
-            let completed = value("completed")?;
-            let good = value("goodput_requests_per_second")? / value("requests_per_second")?;
+            let completed = value(COMPLETED)?;
+            let good = value(GOODPUT)? / value(REQUESTS_PER_SECOND)?;
             Some(good * completed / (completed + failed)).filter(|share| share.is_finite())
         };
         Self {
             load: Axis::value(&point.schedule),
             power: tokens_per_second.zip(e2e_p50_ms).and_then(|(tokens, e2e)| power(tokens.value, e2e.value / 1e3)),
             tokens_per_second,
-            requests_per_second: figure("requests_per_second"),
+            requests_per_second: figure(REQUESTS_PER_SECOND),
             e2e_p50_ms,
-            ttft_p50_ms: figure("ttft_p50_ms"),
-            joules_per_token: figure("gross_j_per_output_token"),
-            prefill_joules_per_token: figure("prefill_j_per_input_token"),
-            decode_joules_per_token: figure("decode_j_per_output_token"),
-            goodput: figure("goodput_requests_per_second"),
+            ttft_p50_ms: figure(TTFT_P50),
+            joules_per_token: figure(JOULES_PER_TOKEN),
+            prefill_joules_per_token: figure(JOULES_PER_INPUT_TOKEN),
+            decode_joules_per_token: figure(DECODE_JOULES_PER_OUTPUT_TOKEN),
+            goodput: figure(GOODPUT),
             good_share: share(),
             is_whole: point.runs.iter().all(|run| run.complete),
             is_client_limited: point.client_limited.is_some_and(|runs| runs > 0),

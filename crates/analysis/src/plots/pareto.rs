@@ -6,7 +6,7 @@ use ergometer_statistics::{Aim, pareto_front};
 use super::{Plot, PlotInput};
 use crate::AnalysisError;
 use ergometer_runs::EnergySource;
-use ergometer_runs::metrics;
+use ergometer_runs::metrics::named;
 use ergometer_runs::saved::Run;
 use ergometer_statistics::Estimate;
 
@@ -94,6 +94,6 @@ impl Plot for Pareto {
 fn judge(run: &Run, label: &str) -> Option<Candidate> {
     let joules = run.energy_totals()?.gross_j_per_query.value;
     let accuracy = run.summary.accuracy.as_ref()?.rate;
-    let latency_ms = metrics::find("e2e_p50")?.key_value(&run.summary)?;
+    let latency_ms = const { named("e2e_p50") }.key_value(&run.summary)?;
     (joules > 0.0).then(|| Candidate { label: label.to_owned(), joules, accuracy, latency_ms })
 }

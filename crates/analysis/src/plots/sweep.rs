@@ -6,8 +6,11 @@ use super::{Plot, PlotInput, hue};
 use crate::AnalysisError;
 use crate::curve::Curve;
 use ergometer_runs::config::Axis as LoadAxis;
-use ergometer_runs::metrics;
+use ergometer_runs::metrics::{Metric, named};
 use ergometer_runs::sweep::{Point, Spread, Sweep};
+
+const THROUGHPUT: &Metric = named("output_tokens_per_second");
+const LATENCIES: [&Metric; 3] = [named("ttft_p50"), named("ttft_p99"), named("itl_p50")];
 
 pub(super) struct SweepCurve;
 
@@ -34,17 +37,17 @@ impl Plot for SweepCurve {
     }
 }
 
-/// A figure, times a factor, over throughput, for the points of a sweep that have both.
-fn pairs(sweep: &Sweep, figure: &str, factor: f64) -> Points {
+/// A metric over throughput, for the points of a sweep that have both.
+fn pairs(sweep: &Sweep, metric: &Metric) -> Points {
     let mut points = Points::default();
     for point in &sweep.points {
-        let of = |name: &str| point.figures.get(metrics::find(name)?.key).map(Spread::estimate);
-        let (Some(throughput), Some(found)) = (of("output_tokens_per_second"), of(figure)) else { continue };
+        let of = |metric: &Metric| point.figures.get(metric.key).map(Spread::estimate);
+        let (Some(throughput), Some(found)) = (of(THROUGHPUT), of(metric)) else { continue };
         let (low, high) = found.ends().unwrap_or((f64::NAN, f64::NAN));
         points.x.push(throughput.value);
-        points.y.push(found.value * factor);
-        points.low.push(low * factor);
-        points.high.push(high * factor);
+        points.y.push(metric.in_unit(found.value));
+        points.low.push(metric.in_unit(low));
+        points.high.push(metric.in_unit(high));
         points.names.push(name(point));
     }
     points
@@ -60,11 +63,13 @@ fn name(point: &Point) -> String {
 }
 
 fn draw(sweep: &Sweep, curve: &Curve, place: Option<usize>) -> Option<Chart> {
-    let panel = |label: &str, unit: &str, curves: &[(&str, &str, f64)]| {
+    // Each curve is a metric with its label; all metrics of a panel have the same unit.
+    let panel = |label: &str, curves: &[(&str, &Metric)]| {
+        let unit = curves.first().map_or("", |(_, metric)| metric.unit.name());
         let mut marks = Vec::new();
         let (mut lowest, mut highest) = (f64::INFINITY, 0.0_f64);
-        for (place, (label, figure, factor)) in curves.iter().enumerate() {
-            let mut points = pairs(sweep, figure, *factor);
+        for (place, (label, metric)) in curves.iter().enumerate() {
+            let mut points = pairs(sweep, metric);
             if points.x.is_empty() {
                 continue;
             }
@@ -82,18 +87,13 @@ fn draw(sweep: &Sweep, curve: &Curve, place: Option<usize>) -> Option<Chart> {
         let y = if highest > 30.0 * lowest { Axis::log(label, unit) } else { Axis::from_zero(label, unit) };
         (!marks.is_empty()).then_some(Panel { y, marks, share: 1.0 })
     };
-    let mut latency = panel(
-        "latency",
-        "s",
-        &[("TTFT p50", "ttft_p50_ms", 1e-3), ("TTFT p99", "ttft_p99_ms", 1e-3), ("ITL p50", "itl_p50_ms", 1e-3)],
-    );
-    let energy = panel("gross energy per output token", "J", &[("", "gross_j_per_output_token", 1.0)]);
+    let mut latency = panel("latency", &LATENCIES.map(|metric| (metric.label, metric)));
+    let energy = panel("gross energy per output token", &[("", const { named("joules_per_token") })]);
     let phases = panel(
         "net energy per token",
-        "J",
         &[
-            ("prefill, per input token", "joules_per_input_token", 1.0),
-            ("decode, per output token", "decode_joules_per_output_token", 1.0),
+            ("prefill, per input token", const { named("joules_per_input_token") }),
+            ("decode, per output token", const { named("decode_joules_per_output_token") }),
         ],
     );
     let mut notes = vec![format!("Numbers beside the dots: {}.", axis_name(sweep))];

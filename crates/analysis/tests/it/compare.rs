@@ -244,7 +244,7 @@ fn cost_is_per_query() {
     let found = compare(&runs, &Options::default()).unwrap();
     let cost = row(&found, "cost_usd_per_query");
     assert!(close(cost.baseline.unwrap(), 0.002) && close(cost.candidate.unwrap(), 0.002), "{cost:?}");
-    assert!(!metrics::find("cost_usd").unwrap().in_comparisons);
+    assert!(!metrics::find("cost_usd").unwrap().in_comparisons());
 }
 
 #[test]

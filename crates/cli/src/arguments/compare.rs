@@ -57,7 +57,8 @@ const JOULES_HELP: &str = "joules_per_token is per output token. joules_per_inpu
 
 /// Adds the metrics to the long help of `--fail-if`.
 pub(super) fn with_metrics(fail_if: Arg) -> Arg {
-    let metrics: Vec<&str> = METRICS.iter().filter(|metric| metric.in_comparisons).map(|metric| metric.name).collect();
+    let metrics: Vec<&str> =
+        METRICS.iter().filter(|metric| metric.in_comparisons()).map(|metric| metric.name).collect();
     let help = fail_if.get_help().map(ToString::to_string).unwrap_or_default();
     fail_if.long_help(format!("{help}.\n\nMetrics: {}\n\n{JOULES_HELP}", metrics.join(", ")))
 }

@@ -11,11 +11,12 @@ use crate::journal::{Grading, Judgement, Manifest};
 use crate::review::Verdict;
 use ergometer_clients::Outcome;
 use ergometer_datasets::grade::Grader;
-use ergometer_runs::Exchange;
 use ergometer_runs::config::Prices;
 use ergometer_runs::record::{
-    Cost, EnergyMetrics, ErgometerColumn, GpuColumn, GradeColumn, LatencyMetrics, ModelMetrics, Record, TokenMetrics,
+    Cost, EnergyMetrics, ErgometerColumn, GpuColumn, GradeColumn, LatencyMetrics, ModelMetrics, QueryOutcome, Record,
+    TokenMetrics,
 };
+use ergometer_runs::{Exchange, RequestTimes};
 
 /// Builds records.
 pub(super) struct RecordBuilder<'a> {
@@ -90,7 +91,7 @@ impl<'a> RecordBuilder<'a> {
                 query_index: exchange.query.index,
                 request: exchange.request,
                 session: exchange.session,
-                outcome: exchange.outcome.name(),
+                outcome: if is_completed { QueryOutcome::Completed } else { QueryOutcome::Failed },
                 failure,
                 cause,
                 attempts: exchange.attempt,
@@ -99,7 +100,7 @@ impl<'a> RecordBuilder<'a> {
                 first_token,
                 last_token: transcript.last_token(),
                 end: exchange.end,
-                token_source: usage.map(|usage| usage.source.name()),
+                token_source: usage.map(|usage| usage.source),
                 cached_tokens: usage.and_then(|usage| usage.cached),
                 finish: transcript.finish.clone(),
                 reasoning: (!transcript.reasoning.is_empty()).then(|| transcript.reasoning.clone()),
@@ -158,7 +159,7 @@ fn latency(exchange: &Exchange, window: Window, output: Option<u64>) -> LatencyM
     LatencyMetrics {
         per_token_ms: output.map(|output| seconds * 1e3 / output),
         throughput_tokens_per_sec: output.map(|output| output / seconds),
-        time_to_first_token_seconds: exchange.transcript.first_token().map(|first| (first - exchange.sent).get()),
+        time_to_first_token_seconds: RequestTimes::from(exchange).ttft().map(Seconds::get),
         total_query_seconds: Some(seconds),
     }
 }

@@ -10,6 +10,7 @@ use super::tally::Tally;
 use crate::journal::Manifest;
 use ergometer_clients::Locality;
 use ergometer_runs::Closing;
+use ergometer_runs::record::EnergyMethod;
 use ergometer_runs::summary::{EnergySummary, LoadSummary, Warning};
 
 /// How a run ended.
@@ -129,7 +130,7 @@ pub(super) fn warnings(
         warnings.push(Warning::Retried { count: retried, joules: if measured > 0.0 { measured } else { modelled } });
     }
     warnings.extend(token_warnings(tally));
-    if let Some(&count) = tally.attribution.summary.methods.get("equal_share") {
+    if let Some(&count) = tally.attribution.summary.methods.get(&EnergyMethod::EqualShare.to_string()) {
         warnings.push(Warning::EqualShare { count });
     }
     if let Some((path, cause)) = tally.unused_tokenizer.clone() {

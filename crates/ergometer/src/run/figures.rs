@@ -4,7 +4,7 @@ use ergometer_units::Seconds;
 use hdrhistogram::Histogram;
 
 use super::progress::Percentiles;
-use ergometer_runs::Exchange;
+use ergometer_runs::{Exchange, RequestTimes};
 
 /// Latencies of the completed requests, in microseconds.
 #[derive(Debug)]
@@ -27,9 +27,9 @@ impl Default for Figures {
 impl Figures {
     pub(super) fn take(&mut self, exchange: &Exchange) {
         let transcript = &exchange.transcript;
-        let Some(first) = transcript.first_token() else { return };
+        let Some(took) = RequestTimes::from(exchange).ttft() else { return };
         if let Some(ttft) = &mut self.ttft {
-            ttft.saturating_record(micros(first - exchange.sent));
+            ttft.saturating_record(micros(took));
         }
         if let Some(itl) = &mut self.itl {
             transcript.gaps_ns().for_each(|nanos| itl.saturating_record(nanos / 1000));

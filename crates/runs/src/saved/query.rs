@@ -2,7 +2,8 @@
 
 use ergometer_units::{Seconds, Timestamp};
 
-use crate::tpot;
+use crate::RequestTimes;
+pub use crate::record::QueryOutcome as Outcome;
 
 /// One query. Unknown values are `None`; no number is NaN or infinite.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -59,16 +60,6 @@ pub struct Query {
     pub cost_usd: Option<f64>,
 }
 
-/// How a query ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Outcome {
-    /// It has an answer.
-    #[default]
-    Completed,
-    /// It has no answer.
-    Failed,
-}
-
 /// The energy of a query, in joules, with its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Energy {
@@ -114,7 +105,14 @@ impl Query {
         self.outcome == Outcome::Completed
     }
 
-    /// Time to first token, in seconds.
+    /// Its times.
+    #[must_use]
+    pub const fn times(&self) -> RequestTimes {
+        let Self { scheduled, sent, first_token, last_token, end, .. } = *self;
+        RequestTimes { scheduled, sent, first_token, last_token, end }
+    }
+
+    /// Time to first token in seconds, as recorded; records of other tools have no times.
     #[must_use]
     pub fn ttft(&self) -> Option<f64> {
         self.ttft_s
@@ -123,14 +121,14 @@ impl Query {
     /// E2E latency in seconds: last chunk with content - sent.
     #[must_use]
     pub fn e2e(&self) -> Option<f64> {
-        Some(self.last_token?.since(self.sent?).get())
+        self.times().e2e().map(Seconds::get)
     }
 
     /// Time per output token in seconds: (E2E - TTFT) / (output tokens - 1); absent below two tokens, and if the first
     /// and the last token arrived together.
     #[must_use]
     pub fn tpot(&self) -> Option<f64> {
-        tpot(self.first_token?, self.last_token?, self.output_tokens?).map(Seconds::get)
+        self.times().tpot(self.output_tokens?).map(Seconds::get)
     }
 
     /// Gross joules per output token.

@@ -6,12 +6,14 @@ use std::path::Path;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, ListArray, RecordBatch};
+use ergometer_clients::Outcome;
 use ergometer_columnar::{ParquetFile, Selection};
 use ergometer_units::Timestamp;
 
 use super::columns::Column;
-use crate::ReadError;
+use crate::column_names as names;
 use crate::store::REQUESTS_FILE;
+use crate::{ReadError, RequestTimes};
 
 /// One attempt at a request.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -74,10 +76,27 @@ impl AttemptOutcome {
         (Self::Lost, "lost"),
     ];
 
+    /// Its name in files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::NAMED.iter().find(|(outcome, _)| *outcome == self).map_or("unknown", |&(_, name)| name)
+    }
+
     /// The outcome with this name in files.
     #[must_use]
     pub fn from_name(name: &str) -> Self {
         Self::NAMED.iter().find(|(_, known)| *known == name).map_or(Self::Unknown, |(outcome, _)| *outcome)
+    }
+}
+
+impl From<&Outcome> for AttemptOutcome {
+    fn from(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Completed => Self::Completed,
+            Outcome::Failed { .. } => Self::Failed,
+            Outcome::Cancelled => Self::Cancelled,
+            Outcome::Lost => Self::Lost,
+        }
     }
 }
 
@@ -88,6 +107,13 @@ pub type Gaps<'a> = &'a [i64];
 pub type Offsets<'a> = &'a [i64];
 
 impl Attempt {
+    /// Its times.
+    #[must_use]
+    pub const fn times(&self) -> RequestTimes {
+        let Self { scheduled, sent, first_token, last_token, end, .. } = *self;
+        RequestTimes { scheduled, sent, first_token, last_token, end }
+    }
+
     /// Calls `take` for every attempt of a run, with its gaps, in the order of the file. A run without the file has
     /// none.
     pub fn each(folder: &Path, mut take: impl FnMut(Self, Gaps<'_>)) -> Result<(), ReadError> {
@@ -116,14 +142,23 @@ impl Attempt {
 
     fn rows(batch: &RecordBatch, take: &mut impl FnMut(Self, Offsets<'_>, &[i64])) {
         let column = |name: &str| Column::find(batch, &[name]);
-        let [request, index, session, attempt, output, cached] =
-            ["request", "query_index", "session", "attempt", "output_tokens", "cached_tokens"].map(column);
-        let [outcome, failure, is_retried, connect] = ["outcome", "failure", "is_retried", "connect_ms"].map(column);
-        let request_id = column("request_id");
+        let [request, index, session, attempt, output, cached] = [
+            names::REQUEST,
+            names::QUERY_INDEX,
+            names::SESSION,
+            names::ATTEMPT,
+            names::OUTPUT_TOKENS,
+            names::CACHED_TOKENS,
+        ]
+        .map(column);
+        let [outcome, failure, is_retried, connect] =
+            [names::OUTCOME, names::FAILURE, names::IS_RETRIED, names::CONNECT_MS].map(column);
+        let request_id = column(names::REQUEST_ID);
         let [scheduled, sent, first, last, end] =
-            ["scheduled_ns", "sent_ns", "first_token_ns", "last_token_ns", "end_ns"].map(column);
+            [names::SCHEDULED_NS, names::SENT_NS, names::FIRST_TOKEN_NS, names::LAST_TOKEN_NS, names::END_NS]
+                .map(column);
         let list = |name: &str| -> Option<&ListArray> { batch.column_by_name(name)?.as_list_opt::<i32>() };
-        let (chunks, choices) = (list("chunk_offsets_ns"), list("chunk_choices"));
+        let (chunks, choices) = (list(names::CHUNK_OFFSETS_NS), list(names::CHUNK_CHOICES));
         let numbers = |list: Option<&ListArray>, row: usize| -> Vec<i64> {
             let values = list.filter(|list| list.is_valid(row)).map(|list| list.value(row));
             let numbers = values.as_ref().and_then(|values| values.as_primitive_opt::<Int64Type>());
@@ -177,5 +212,8 @@ mod tests {
         let outcomes = ["completed", "lost", "", "timed_out"].map(AttemptOutcome::from_name);
         let unknown = AttemptOutcome::Unknown;
         assert_eq!(outcomes, [AttemptOutcome::Completed, AttemptOutcome::Lost, unknown, unknown]);
+        for (outcome, name) in AttemptOutcome::NAMED {
+            assert_eq!((outcome.name(), AttemptOutcome::from_name(name)), (name, outcome));
+        }
     }
 }

@@ -10,6 +10,7 @@ use ergometer_units::Timestamp;
 
 use super::columns::Column;
 use super::query::{Attribution, Energy, Outcome, Phases, Query};
+use crate::column_names as names;
 use crate::folder::record_files;
 use crate::summary::EnergyTotals;
 use crate::{EnergySource, ReadError, Summary};
@@ -106,7 +107,7 @@ impl Names {
 }
 
 /// The columns of records that [`Run::open`] reads.
-const READ_COLUMNS: [&str; 3] = ["subject", "model_metrics", "ergometer"];
+const READ_COLUMNS: [&str; 3] = [names::SUBJECT, names::MODEL_METRICS, names::ERGOMETER];
 
 /// The records read so far.
 #[derive(Debug, Default)]
@@ -139,35 +140,40 @@ impl Records {
     fn push(&mut self, batch: &RecordBatch) {
         let model = self.model.clone().unwrap_or_default();
         let metric = |path: &[&str]| {
-            let whole: Vec<&str> = ["model_metrics", &model].into_iter().chain(path.iter().copied()).collect();
+            let whole: Vec<&str> = [names::MODEL_METRICS, &model].into_iter().chain(path.iter().copied()).collect();
             Column::find(batch, &whole)
         };
         let own = |path: &[&str]| {
-            let whole: Vec<&str> = ["ergometer"].into_iter().chain(path.iter().copied()).collect();
+            let whole: Vec<&str> = [names::ERGOMETER].into_iter().chain(path.iter().copied()).collect();
             Column::find(batch, &whole)
         };
-        let subject = Column::find(batch, &["subject"]);
+        let subject = Column::find(batch, &[names::SUBJECT]);
         let [request, index, session, attempts] =
-            ["request", "query_index", "session", "attempts"].map(|name| own(&[name]));
+            [names::REQUEST, names::QUERY_INDEX, names::SESSION, names::ATTEMPTS].map(|name| own(&[name]));
         let [scheduled, sent, first_token, last_token, end] =
-            ["scheduled_ns", "sent_ns", "first_token_ns", "last_token_ns", "end_ns"].map(|name| own(&[name]));
-        let [outcome, cached] = ["outcome", "cached_tokens"].map(|name| own(&[name]));
-        let [input, output, total] = ["input", "output", "total"].map(|name| metric(&["token_metrics", name]));
-        let ttft = metric(&["latency_metrics", "time_to_first_token_seconds"]);
-        let total_s = metric(&["latency_metrics", "total_query_seconds"]);
-        let gpu_joules = metric(&["energy_metrics", "per_query_joules"]);
-        let watts =
-            ["avg", "median", "max", "min"].map(|name| metric(&["power_metrics", "gpu", "per_query_watts", name]));
-        let phases = ["prefill_energy_j", "decode_energy_j", "prefill_duration_ms", "decode_duration_ms"]
-            .map(|name| metric(&["phase_metrics", name]));
-        let temperature = metric(&["temperature_metrics", "avg"]);
-        let correct = metric(&["lm_correctness"]);
-        let cost = metric(&["cost", "total_cost_usd"]);
-        let source = self.energy.map_or("measured", EnergySource::name);
-        let gross = ["joules", "low", "high"].map(|name| own(&["energy", source, "gross", name]));
-        let net = own(&["energy", source, "net", "joules"]);
+            [names::SCHEDULED_NS, names::SENT_NS, names::FIRST_TOKEN_NS, names::LAST_TOKEN_NS, names::END_NS]
+                .map(|name| own(&[name]));
+        let [outcome, cached] = [names::OUTCOME, names::CACHED_TOKENS].map(|name| own(&[name]));
+        let [input, output, total] =
+            [names::INPUT, names::OUTPUT, names::TOTAL].map(|name| metric(&[names::TOKEN_METRICS, name]));
+        let ttft = metric(&[names::LATENCY_METRICS, names::TIME_TO_FIRST_TOKEN_SECONDS]);
+        let total_s = metric(&[names::LATENCY_METRICS, names::TOTAL_QUERY_SECONDS]);
+        let gpu_joules = metric(&[names::ENERGY_METRICS, names::PER_QUERY_JOULES]);
+        let watts = [names::AVG, names::MEDIAN, names::MAX, names::MIN]
+            .map(|name| metric(&[names::POWER_METRICS, names::GPU, names::PER_QUERY_WATTS, name]));
+        let phases =
+            [names::PREFILL_ENERGY_J, names::DECODE_ENERGY_J, names::PREFILL_DURATION_MS, names::DECODE_DURATION_MS]
+                .map(|name| metric(&[names::PHASE_METRICS, name]));
+        let temperature = metric(&[names::TEMPERATURE_METRICS, names::AVG]);
+        let correct = metric(&[names::LM_CORRECTNESS]);
+        let cost = metric(&[names::COST, names::TOTAL_COST_USD]);
+        let source = self.energy.unwrap_or(EnergySource::Measured).name();
+        let gross =
+            [names::JOULES, names::LOW, names::HIGH].map(|name| own(&[names::ENERGY, source, names::GROSS, name]));
+        let net = own(&[names::ENERGY, source, names::NET, names::JOULES]);
         let [share, share_low, share_high, prefill_share, decode_share] =
-            ["share", "low", "high", "prefill_j", "decode_j"].map(|name| own(&["energy", "attribution", name]));
+            [names::SHARE, names::LOW, names::HIGH, names::PREFILL_J, names::DECODE_J]
+                .map(|name| own(&[names::ENERGY, names::ATTRIBUTION, name]));
         for row in 0..batch.num_rows() {
             let at = |column: &Column| column.integer(row).map(Timestamp::from_nanos_since_epoch);
             let has_energy = || {
@@ -194,7 +200,7 @@ impl Records {
                 index: index.count(row).unwrap_or(self.queries.len() as u64),
                 session: session.count(row).and_then(|session| u32::try_from(session).ok()).unwrap_or(0),
                 subject: self.subjects.place(subject.text(row).unwrap_or("")),
-                outcome: if outcome.text(row) == Some("failed") { Outcome::Failed } else { Outcome::Completed },
+                outcome: Outcome::from_name(outcome.text(row)),
                 attempts: attempts.count(row).unwrap_or(1),
                 scheduled: at(&scheduled),
                 sent: at(&sent),
@@ -234,7 +240,7 @@ impl Records {
 
 /// The model of the metrics in the records: the named one, or else the first.
 pub(super) fn model_in(schema: &arrow_schema::Schema, named: &str) -> Option<String> {
-    let arrow_schema::DataType::Struct(models) = schema.field_with_name("model_metrics").ok()?.data_type() else {
+    let arrow_schema::DataType::Struct(models) = schema.field_with_name(names::MODEL_METRICS).ok()?.data_type() else {
         return None;
     };
     let is_named = |model: &&arrow_schema::FieldRef| model.name() == named;

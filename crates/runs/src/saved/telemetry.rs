@@ -9,6 +9,7 @@ use arrow_array::{Array, RecordBatch, StringArray};
 use ergometer_columnar::{ParquetFile, Selection};
 
 use crate::ReadError;
+use crate::column_names as names;
 use crate::store::TELEMETRY_FILE;
 
 /// The readings of a run.
@@ -51,7 +52,17 @@ impl Telemetry {
         };
         let damaged = ReadError::of_file(&path);
         let file = ParquetFile::open(file).map_err(&damaged)?;
-        let columns = ["time_ns", "session", "sensor", "device", "scope", "signal", "value", "unit", "provenance"];
+        let columns = [
+            names::TIME_NS,
+            names::SESSION,
+            names::SENSOR,
+            names::DEVICE,
+            names::SCOPE,
+            names::SIGNAL,
+            names::VALUE,
+            names::UNIT,
+            names::PROVENANCE,
+        ];
         let selection = Selection { group: None, columns: Some(&columns), batch_rows: 1 << 16 };
         let mut telemetry = Self::default();
         for batch in file.batches(selection).map_err(&damaged)? {
@@ -71,11 +82,11 @@ impl Telemetry {
 
     fn push(&mut self, batch: &RecordBatch, signals: &[&str]) -> Option<()> {
         let texts = |name: &str| Texts::find(batch, name);
-        let (sensor, device, scope) = (texts("sensor")?, texts("device")?, texts("scope")?);
-        let (signal, unit, provenance) = (texts("signal")?, texts("unit")?, texts("provenance")?);
-        let times = batch.column_by_name("time_ns")?.as_primitive_opt::<Int64Type>()?;
-        let sessions = batch.column_by_name("session")?.as_primitive_opt::<Int64Type>()?;
-        let values = batch.column_by_name("value")?.as_primitive_opt::<Float64Type>()?;
+        let (sensor, device, scope) = (texts(names::SENSOR)?, texts(names::DEVICE)?, texts(names::SCOPE)?);
+        let (signal, unit, provenance) = (texts(names::SIGNAL)?, texts(names::UNIT)?, texts(names::PROVENANCE)?);
+        let times = batch.column_by_name(names::TIME_NS)?.as_primitive_opt::<Int64Type>()?;
+        let sessions = batch.column_by_name(names::SESSION)?.as_primitive_opt::<Int64Type>()?;
+        let values = batch.column_by_name(names::VALUE)?.as_primitive_opt::<Float64Type>()?;
         for row in 0..batch.num_rows() {
             let is_known = times.is_valid(row) && sessions.is_valid(row) && values.is_valid(row);
             if !is_known || !signals.contains(&signal.at(row)) {

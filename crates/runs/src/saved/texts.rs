@@ -8,6 +8,7 @@ use ergometer_columnar::read_stream;
 use super::columns::Column;
 use super::run::{Run, model_in};
 use crate::ReadError;
+use crate::column_names as names;
 use crate::folder::record_files;
 
 /// The texts of one query, cut to a length.
@@ -37,10 +38,10 @@ impl Texts {
             for batch in reader {
                 let batch = batch.map_err(&damaged)?;
                 let columns = [
-                    Column::find(&batch, &["problem"]),
-                    Column::find(&batch, &["answer"]),
-                    Column::find(&batch, &["model_answers", &model]),
-                    Column::find(&batch, &["ergometer", "cause"]),
+                    Column::find(&batch, &[names::PROBLEM]),
+                    Column::find(&batch, &[names::ANSWER]),
+                    Column::find(&batch, &[names::MODEL_ANSWERS, &model]),
+                    Column::find(&batch, &[names::ERGOMETER, names::CAUSE]),
                 ];
                 for &place in wanted.range(first..first + batch.num_rows()) {
                     let [problem, answer, response, cause] =

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use crate::cost_model::Evidence;
 use crate::record::{
-    DeviceShare, EnergyMethod, EnergyValue, ErgometerColumn, GpuColumn, GrossAndNet, ModelMetrics, QueryEnergy, Record,
-    RequestAttribution,
+    DeviceShare, EnergyMethod, EnergyValue, ErgometerColumn, GpuColumn, GrossAndNet, ModelMetrics, QueryEnergy,
+    QueryOutcome, Record, RequestAttribution,
 };
 use ergometer_clients::{FailureKind, ServerTimes};
 
@@ -69,7 +69,7 @@ pub(crate) fn bare_record(query_index: u64) -> Record {
             query_index,
             request: query_index,
             session: 0,
-            outcome: "failed",
+            outcome: QueryOutcome::Failed,
             failure: Some(FailureKind::TimeoutTotal),
             cause: None,
             attempts: 1,

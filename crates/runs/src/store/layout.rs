@@ -11,12 +11,14 @@ use ergometer_units::Seconds;
 
 use super::MetadataShape;
 use super::columns::{Column, Fields};
+use crate::EnergySource;
+use crate::column_names as names;
 use crate::record::{
     ComputeMetrics, Cost, DeviceShare, EnergyMetrics, EnergyValue, ErgometerColumn, GpuColumn, GradeColumn,
     GrossAndNet, HardwareUtilization, LatencyMetrics, MemoryMetrics, ModelMetrics, PhaseMetrics, PowerMetrics,
     QueryEnergy, Record, RequestAttribution, StatColumn, TokenMetrics,
 };
-use ergometer_clients::ServerTimes;
+use ergometer_clients::{ServerTimes, TokenSource};
 
 /// The schema of one run's records: the model's name is a field name, and the metadata has the keys of the dataset.
 pub struct RecordSchema {
@@ -56,31 +58,31 @@ fn record(model: &str, metadata: &MetadataShape) -> Column<Record> {
     let answers = Fields::<Record>::new().text(model, |record| record.model_answer.as_deref()).column();
     let metrics = Fields::<Record>::new().part(model, |record| Some(&record.model_metrics), metrics()).column();
     Fields::<Record>::new()
-        .text("problem", |record| Some(&record.problem))
-        .text("answer", |record| Some(&record.answer))
-        .text("subject", |record| Some(&record.subject))
+        .text(names::PROBLEM, |record| Some(&record.problem))
+        .text(names::ANSWER, |record| Some(&record.answer))
+        .text(names::SUBJECT, |record| Some(&record.subject))
         .part("dataset_metadata", |record| Some(&record.dataset_metadata), metadata.column())
-        .add("model_answers", answers)
-        .add("model_metrics", metrics)
-        .part("ergometer", |record| Some(&record.ergometer), ergometer())
+        .add(names::MODEL_ANSWERS, answers)
+        .add(names::MODEL_METRICS, metrics)
+        .part(names::ERGOMETER, |record| Some(&record.ergometer), ergometer())
         .column()
 }
 
 fn metrics() -> Column<ModelMetrics> {
     Fields::<ModelMetrics>::new()
         .part("compute_metrics", |metrics| Some(&metrics.compute), compute())
-        .part("energy_metrics", |metrics| Some(&metrics.energy), energy())
-        .part("latency_metrics", |metrics| Some(&metrics.latency), latency())
+        .part(names::ENERGY_METRICS, |metrics| Some(&metrics.energy), energy())
+        .part(names::LATENCY_METRICS, |metrics| Some(&metrics.latency), latency())
         .part("memory_metrics", |metrics| Some(&metrics.memory), memory())
-        .part("power_metrics", |metrics| Some(&metrics.power), power())
-        .part("temperature_metrics", |metrics| Some(&metrics.temperature), stats())
-        .part("token_metrics", |metrics| Some(&metrics.tokens), tokens())
-        .part("phase_metrics", |metrics| Some(&metrics.phases), phases())
+        .part(names::POWER_METRICS, |metrics| Some(&metrics.power), power())
+        .part(names::TEMPERATURE_METRICS, |metrics| Some(&metrics.temperature), stats())
+        .part(names::TOKEN_METRICS, |metrics| Some(&metrics.tokens), tokens())
+        .part(names::PHASE_METRICS, |metrics| Some(&metrics.phases), phases())
         .part("hardware_utilization", |metrics| Some(&metrics.utilization), utilization())
-        .part("cost", |metrics| Some(&metrics.cost), cost())
+        .part(names::COST, |metrics| Some(&metrics.cost), cost())
         .part("gpu_info", |metrics| metrics.gpu_info.as_ref(), gpu_info())
         .part("system_info", |metrics| metrics.system_info.as_ref(), system_info())
-        .boolean("lm_correctness", |metrics| metrics.lm_correctness)
+        .boolean(names::LM_CORRECTNESS, |metrics| metrics.lm_correctness)
         .text("lm_response", |metrics| metrics.lm_response.as_deref())
         .column()
 }
@@ -96,7 +98,7 @@ fn compute() -> Column<ComputeMetrics> {
 
 fn energy() -> Column<EnergyMetrics> {
     Fields::<EnergyMetrics>::new()
-        .float("per_query_joules", |energy| energy.per_query_joules)
+        .float(names::PER_QUERY_JOULES, |energy| energy.per_query_joules)
         .float("total_joules", |energy| energy.per_query_joules)
         .float("cpu_per_query_joules", |energy| energy.cpu_per_query_joules)
         .float("cpu_total_joules", |energy| energy.cpu_per_query_joules)
@@ -109,8 +111,8 @@ fn latency() -> Column<LatencyMetrics> {
     Fields::<LatencyMetrics>::new()
         .float("per_token_ms", |latency| latency.per_token_ms)
         .float("throughput_tokens_per_sec", |latency| latency.throughput_tokens_per_sec)
-        .float("time_to_first_token_seconds", |latency| latency.time_to_first_token_seconds)
-        .float("total_query_seconds", |latency| latency.total_query_seconds)
+        .float(names::TIME_TO_FIRST_TOKEN_SECONDS, |latency| latency.time_to_first_token_seconds)
+        .float(names::TOTAL_QUERY_SECONDS, |latency| latency.total_query_seconds)
         .column()
 }
 
@@ -123,38 +125,38 @@ fn memory() -> Column<MemoryMetrics> {
 
 fn power() -> Column<PowerMetrics> {
     Fields::<PowerMetrics>::new()
-        .part("gpu", |power| Some(&power.gpu), watts())
+        .part(names::GPU, |power| Some(&power.gpu), watts())
         .part("cpu", |power| Some(&power.cpu), watts())
         .column()
 }
 
 fn watts() -> Column<StatColumn> {
-    Fields::new().add("per_query_watts", stats()).add("total_watts", stats()).column()
+    Fields::new().add(names::PER_QUERY_WATTS, stats()).add("total_watts", stats()).column()
 }
 
 fn stats() -> Column<StatColumn> {
     Fields::<StatColumn>::new()
-        .float("avg", |stats| stats.map(|stats| stats.avg))
-        .float("max", |stats| stats.map(|stats| stats.max))
-        .float("median", |stats| stats.map(|stats| stats.median))
-        .float("min", |stats| stats.map(|stats| stats.min))
+        .float(names::AVG, |stats| stats.map(|stats| stats.avg))
+        .float(names::MAX, |stats| stats.map(|stats| stats.max))
+        .float(names::MEDIAN, |stats| stats.map(|stats| stats.median))
+        .float(names::MIN, |stats| stats.map(|stats| stats.min))
         .column()
 }
 
 fn tokens() -> Column<TokenMetrics> {
     Fields::<TokenMetrics>::new()
-        .integer("input", |tokens| tokens.input)
-        .integer("output", |tokens| tokens.output)
-        .integer("total", |tokens| tokens.total)
+        .integer(names::INPUT, |tokens| tokens.input)
+        .integer(names::OUTPUT, |tokens| tokens.output)
+        .integer(names::TOTAL, |tokens| tokens.total)
         .column()
 }
 
 fn phases() -> Column<PhaseMetrics> {
     Fields::<PhaseMetrics>::new()
-        .float("prefill_energy_j", |phases| phases.prefill_energy_j)
-        .float("decode_energy_j", |phases| phases.decode_energy_j)
-        .float("prefill_duration_ms", |phases| phases.prefill_duration_ms)
-        .float("decode_duration_ms", |phases| phases.decode_duration_ms)
+        .float(names::PREFILL_ENERGY_J, |phases| phases.prefill_energy_j)
+        .float(names::DECODE_ENERGY_J, |phases| phases.decode_energy_j)
+        .float(names::PREFILL_DURATION_MS, |phases| phases.prefill_duration_ms)
+        .float(names::DECODE_DURATION_MS, |phases| phases.decode_duration_ms)
         .float("prefill_power_avg_w", |phases| phases.prefill_power_avg_w)
         .float("decode_power_avg_w", |phases| phases.decode_power_avg_w)
         .float("prefill_energy_per_input_token_j", |phases| phases.prefill_energy_per_input_token_j)
@@ -183,7 +185,7 @@ fn cost() -> Column<Cost> {
         .float("input_cost_usd", |cost| cost.input_cost_usd)
         .float("output_cost_usd", |cost| cost.output_cost_usd)
         .float("tool_cost_usd", |cost| cost.tool_cost_usd)
-        .float("total_cost_usd", |cost| cost.total_cost_usd)
+        .float(names::TOTAL_COST_USD, |cost| cost.total_cost_usd)
         .column()
 }
 
@@ -210,26 +212,26 @@ fn system_info() -> Column<SystemInfo> {
 
 fn ergometer() -> Column<ErgometerColumn> {
     Fields::<ErgometerColumn>::new()
-        .integer("query_index", |column| Some(column.query_index))
-        .integer("request", |column| Some(column.request))
-        .integer("session", |column| Some(column.session))
-        .text("outcome", |column| Some(column.outcome))
-        .printed("failure", |column| column.failure)
-        .text("cause", |column| column.cause.as_deref())
-        .integer("attempts", |column| Some(column.attempts))
-        .nanos("scheduled_ns", |column| Some(column.scheduled))
-        .nanos("sent_ns", |column| Some(column.sent))
-        .nanos("first_token_ns", |column| column.first_token)
-        .nanos("last_token_ns", |column| column.last_token)
-        .nanos("end_ns", |column| Some(column.end))
-        .text("token_source", |column| column.token_source)
-        .integer("cached_tokens", |column| column.cached_tokens)
+        .integer(names::QUERY_INDEX, |column| Some(column.query_index))
+        .integer(names::REQUEST, |column| Some(column.request))
+        .integer(names::SESSION, |column| Some(column.session))
+        .text(names::OUTCOME, |column| Some(column.outcome.name()))
+        .printed(names::FAILURE, |column| column.failure)
+        .text(names::CAUSE, |column| column.cause.as_deref())
+        .integer(names::ATTEMPTS, |column| Some(column.attempts))
+        .nanos(names::SCHEDULED_NS, |column| Some(column.scheduled))
+        .nanos(names::SENT_NS, |column| Some(column.sent))
+        .nanos(names::FIRST_TOKEN_NS, |column| column.first_token)
+        .nanos(names::LAST_TOKEN_NS, |column| column.last_token)
+        .nanos(names::END_NS, |column| Some(column.end))
+        .text("token_source", |column| column.token_source.map(TokenSource::name))
+        .integer(names::CACHED_TOKENS, |column| column.cached_tokens)
         .text("finish", |column| column.finish.as_deref())
         .text("reasoning", |column| column.reasoning.as_deref())
         .text("tool_calls", |column| column.tool_calls.as_deref())
         .part("server_times", |column| Some(&column.server_times).filter(|times| !times.is_empty()), server_times())
         .float("processor_seconds", |column| column.processor_seconds)
-        .part("energy", |column| Some(&column.energy), query_energy())
+        .part(names::ENERGY, |column| Some(&column.energy), query_energy())
         .part("grade", |column| column.grade.as_ref(), grade())
         .integer("conversation", |column| column.conversation)
         .integer("turn", |column| column.turn)
@@ -249,24 +251,24 @@ fn query_energy() -> Column<QueryEnergy> {
     let device = Fields::<DeviceShare>::new()
         .printed("device", |share| Some(share.device))
         .printed("scope", |share| Some(share.scope))
-        .part("gross", |share| Some(&share.energy.gross), energy_value())
-        .part("net", |share| share.energy.net.as_ref(), energy_value())
+        .part(names::GROSS, |share| Some(&share.energy.gross), energy_value())
+        .part(names::NET, |share| share.energy.net.as_ref(), energy_value())
         .column();
     Fields::<QueryEnergy>::new()
-        .part("measured", |energy| energy.measured.as_ref(), gross_and_net())
-        .part("modelled", |energy| energy.modelled.as_ref(), gross_and_net())
+        .part(EnergySource::Measured.name(), |energy| energy.measured.as_ref(), gross_and_net())
+        .part(EnergySource::Modelled.name(), |energy| energy.modelled.as_ref(), gross_and_net())
         .list("devices", |energy| Some(&energy.devices), device)
-        .part("attribution", |energy| energy.attribution.as_ref(), attribution())
+        .part(names::ATTRIBUTION, |energy| energy.attribution.as_ref(), attribution())
         .column()
 }
 
 fn attribution() -> Column<RequestAttribution> {
     Fields::<RequestAttribution>::new()
-        .float("share", |found| Some(found.share))
-        .float("low", |found| Some(found.low))
-        .float("high", |found| Some(found.high))
-        .float("prefill_j", |found| found.prefill_j)
-        .float("decode_j", |found| found.decode_j)
+        .float(names::SHARE, |found| Some(found.share))
+        .float(names::LOW, |found| Some(found.low))
+        .float(names::HIGH, |found| Some(found.high))
+        .float(names::PREFILL_J, |found| found.prefill_j)
+        .float(names::DECODE_J, |found| found.decode_j)
         .float("marginal", |found| found.marginal)
         .float("alone", |found| found.alone)
         .printed("method", |found| Some(found.method))
@@ -275,16 +277,16 @@ fn attribution() -> Column<RequestAttribution> {
 
 fn gross_and_net() -> Column<GrossAndNet> {
     Fields::<GrossAndNet>::new()
-        .part("gross", |energy| Some(&energy.gross), energy_value())
-        .part("net", |energy| energy.net.as_ref(), energy_value())
+        .part(names::GROSS, |energy| Some(&energy.gross), energy_value())
+        .part(names::NET, |energy| energy.net.as_ref(), energy_value())
         .column()
 }
 
 fn energy_value() -> Column<EnergyValue> {
     Fields::<EnergyValue>::new()
-        .float("joules", |energy| Some(energy.joules))
-        .float("low", |energy| Some(energy.low))
-        .float("high", |energy| Some(energy.high))
+        .float(names::JOULES, |energy| Some(energy.joules))
+        .float(names::LOW, |energy| Some(energy.low))
+        .float(names::HIGH, |energy| Some(energy.high))
         .printed("method", |energy| Some(energy.method))
         .printed("provenance", |energy| Some(energy.provenance))
         .column()

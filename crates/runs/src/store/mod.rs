@@ -37,6 +37,7 @@ pub(crate) use partial::remove_file;
 pub use partial::{create_folder, write_file};
 pub use records::{DATA_FILE, DatasetWriter, INFO_FILE, STATE_FILE};
 pub use requests::{REQUESTS_FILE, RequestsWriter};
+pub(crate) use state::State;
 pub use telemetry::{TELEMETRY_FILE, TelemetryWriter};
 
 /// Writes a value as indented JSON, atomically.

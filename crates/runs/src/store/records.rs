@@ -9,8 +9,8 @@ use arrow_ipc::writer::StreamWriter;
 
 use super::length::text_bytes;
 use super::partial::{PartialFile, remove_file};
-use super::state::{HashingWriter, state_json};
-use super::{RecordSchema, StoreError};
+use super::state::{HashingWriter, State};
+use super::{RecordSchema, StoreError, write_json};
 use crate::record::Record;
 
 /// The Arrow stream with the records.
@@ -87,7 +87,7 @@ impl DatasetWriter {
         remove_file(&state)?;
         file.commit()?;
         PartialFile::write_whole(&self.folder.join(INFO_FILE), b"{}\n")?;
-        PartialFile::write_whole(&state, state_json(DATA_FILE, &fingerprint).as_bytes())?;
+        write_json(&state, &State::new(DATA_FILE, &fingerprint))?;
         Ok(self.rows)
     }
 

@@ -15,8 +15,10 @@ use super::StoreError;
 use super::columns::{Column, Fields};
 use super::partial::PartialFile;
 use crate::Exchange;
+use crate::column_names as names;
 use crate::record::RequestAttribution;
-use ergometer_clients::{ChunkKind, ConnectionUse, Outcome, Protocol, ServerTimes, TokenSource, Usage};
+use crate::saved::AttemptOutcome;
+use ergometer_clients::{ChunkKind, ConnectionUse, FailureKind, Outcome, Protocol, ServerTimes, TokenSource, Usage};
 use ergometer_datasets::Turn;
 
 /// The file's name in the run's folder.
@@ -72,8 +74,8 @@ struct Row {
     finish: Option<String>,
     processor_ns: Option<i64>,
     server_times: ServerTimes,
-    outcome: &'static str,
-    failure: Option<String>,
+    outcome: AttemptOutcome,
+    failure: Option<FailureKind>,
     is_retried: bool,
     cause: Option<String>,
     line: Option<ConnectionUse>,
@@ -83,23 +85,23 @@ struct Row {
 
 fn columns() -> Column<Row> {
     Fields::<Row>::new()
-        .integer("request", |row| Some(row.request))
-        .integer("session", |row| Some(row.session))
-        .integer("attempt", |row| Some(row.attempt))
-        .integer("query_index", |row| Some(row.query_index))
-        .nanos("scheduled_ns", |row| Some(row.scheduled))
-        .nanos("sent_ns", |row| Some(row.sent))
+        .integer(names::REQUEST, |row| Some(row.request))
+        .integer(names::SESSION, |row| Some(row.session))
+        .integer(names::ATTEMPT, |row| Some(row.attempt))
+        .integer(names::QUERY_INDEX, |row| Some(row.query_index))
+        .nanos(names::SCHEDULED_NS, |row| Some(row.scheduled))
+        .nanos(names::SENT_NS, |row| Some(row.sent))
         .nanos("first_byte_ns", |row| row.first_byte)
-        .nanos("first_token_ns", |row| row.first_token)
+        .nanos(names::FIRST_TOKEN_NS, |row| row.first_token)
         .nanos("first_output_ns", |row| row.first_output)
-        .nanos("last_token_ns", |row| row.last_token)
-        .nanos("end_ns", |row| Some(row.end))
-        .list("chunk_offsets_ns", |row| Some(&row.chunk_offsets_ns), Column::integer(|offset: &i64| Some(*offset)))
+        .nanos(names::LAST_TOKEN_NS, |row| row.last_token)
+        .nanos(names::END_NS, |row| Some(row.end))
+        .list(names::CHUNK_OFFSETS_NS, |row| Some(&row.chunk_offsets_ns), Column::integer(|offset: &i64| Some(*offset)))
         .list("chunk_is_reasoning", |row| row.chunk_is_reasoning.as_deref(), Column::boolean(|is: &bool| Some(*is)))
-        .list("chunk_choices", |row| row.chunk_choices.as_deref(), Column::integer(|choice: &u32| Some(*choice)))
+        .list(names::CHUNK_CHOICES, |row| row.chunk_choices.as_deref(), Column::integer(|choice: &u32| Some(*choice)))
         .integer("input_tokens", |row| row.usage.map(|usage| usage.input))
-        .integer("output_tokens", |row| row.usage.map(|usage| usage.output))
-        .integer("cached_tokens", |row| row.usage.and_then(|usage| usage.cached))
+        .integer(names::OUTPUT_TOKENS, |row| row.usage.map(|usage| usage.output))
+        .integer(names::CACHED_TOKENS, |row| row.usage.and_then(|usage| usage.cached))
         .text("token_source", |row| row.usage.map(|usage| TokenSource::name(usage.source)))
         .text("finish", |row| row.finish.as_deref())
         .integer("processor_ns", |row| row.processor_ns)
@@ -107,21 +109,21 @@ fn columns() -> Column<Row> {
         .integer("server_prompt_ns", |row| row.server_times.prompt.map(Seconds::as_nanos))
         .integer("server_output_ns", |row| row.server_times.output.map(Seconds::as_nanos))
         .integer("server_total_ns", |row| row.server_times.total.map(Seconds::as_nanos))
-        .text("outcome", |row| Some(row.outcome))
-        .text("failure", |row| row.failure.as_deref())
-        .boolean("is_retried", |row| Some(row.is_retried))
-        .text("cause", |row| row.cause.as_deref())
+        .text(names::OUTCOME, |row| Some(row.outcome.name()))
+        .printed(names::FAILURE, |row| row.failure)
+        .boolean(names::IS_RETRIED, |row| Some(row.is_retried))
+        .text(names::CAUSE, |row| row.cause.as_deref())
         .text("protocol", |row| row.line.map(|line| Protocol::name(line.protocol)))
-        .float("connect_ms", |row| row.line.and_then(|line| line.connect).map(Seconds::as_millis))
+        .float(names::CONNECT_MS, |row| row.line.and_then(|line| line.connect).map(Seconds::as_millis))
         .float("waited_ms", |row| row.line.and_then(|line| line.waited).map(Seconds::as_millis))
         .integer("conversation", |row| row.turn.map(|turn| turn.conversation))
         .integer("turn", |row| row.turn.map(|turn| turn.number))
-        .text("request_id", |row| row.request_id.as_deref())
-        .float("share", |row| row.attribution.map(|found| found.share))
-        .float("low", |row| row.attribution.map(|found| found.low))
-        .float("high", |row| row.attribution.map(|found| found.high))
-        .float("prefill_j", |row| row.attribution.and_then(|found| found.prefill_j))
-        .float("decode_j", |row| row.attribution.and_then(|found| found.decode_j))
+        .text(names::REQUEST_ID, |row| row.request_id.as_deref())
+        .float(names::SHARE, |row| row.attribution.map(|found| found.share))
+        .float(names::LOW, |row| row.attribution.map(|found| found.low))
+        .float(names::HIGH, |row| row.attribution.map(|found| found.high))
+        .float(names::PREFILL_J, |row| row.attribution.and_then(|found| found.prefill_j))
+        .float(names::DECODE_J, |row| row.attribution.and_then(|found| found.decode_j))
         .float("marginal", |row| row.attribution.and_then(|found| found.marginal))
         .float("alone", |row| row.attribution.and_then(|found| found.alone))
         .printed("method", |row| row.attribution.map(|found| found.method))
@@ -137,7 +139,7 @@ impl From<&Exchange> for Row {
         let reasons = transcript.chunks.iter().any(|chunk| is_reasoning(chunk.kind));
         let has_choices = transcript.chunks.iter().any(|chunk| chunk.choice != 0);
         let (failure, cause) = match outcome {
-            Outcome::Failed { kind, cause } => (Some(kind.name().into_owned()), Some(cause.clone())),
+            Outcome::Failed { kind, cause } => (Some(*kind), Some(cause.clone())),
             Outcome::Completed | Outcome::Cancelled | Outcome::Lost => (None, None),
         };
         Self {
@@ -161,7 +163,7 @@ impl From<&Exchange> for Row {
             finish: transcript.finish.clone(),
             processor_ns: transcript.processor_time.map(Seconds::as_nanos),
             server_times: transcript.server_times,
-            outcome: outcome.name(),
+            outcome: outcome.into(),
             failure,
             is_retried: *is_retried,
             cause,
@@ -250,7 +252,7 @@ impl std::fmt::Debug for RequestsWriter {
 
 /// Offsets increase steadily, so delta encoding packs them well; a dictionary would hold almost every value once.
 fn properties() -> WriterProperties {
-    let offsets = ColumnPath::from(vec!["chunk_offsets_ns".to_owned(), "list".to_owned(), "item".to_owned()]);
+    let offsets = ColumnPath::from(vec![names::CHUNK_OFFSETS_NS.to_owned(), "list".to_owned(), "item".to_owned()]);
     WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
         .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
@@ -269,7 +271,6 @@ mod tests {
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
     use super::*;
-    use ergometer_clients::FailureKind;
     use ergometer_clients::Transcript;
     use ergometer_datasets::Query;
 

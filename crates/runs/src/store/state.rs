@@ -5,21 +5,48 @@
 
 use std::io::{self, Write};
 
-use serde_json::json;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-/// The content of `state.json`. `datasets` requires all seven keys.
-pub(super) fn state_json(data_file: &str, fingerprint: &str) -> String {
-    let state = json!({
-        "_data_files": [{ "filename": data_file }],
-        "_fingerprint": fingerprint,
-        "_format_columns": null,
-        "_format_kwargs": {},
-        "_format_type": null,
-        "_output_all_columns": false,
-        "_split": null,
-    });
-    format!("{state:#}\n")
+/// The content of `state.json`. `datasets` requires all seven keys; only the data files are used when it is read, because
+/// other tools may write the rest differently.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct State {
+    #[serde(rename = "_data_files")]
+    pub(crate) data_files: Vec<DataFile>,
+    #[serde(rename = "_fingerprint")]
+    fingerprint: Value,
+    #[serde(rename = "_format_columns")]
+    format_columns: Value,
+    #[serde(rename = "_format_kwargs")]
+    format_kwargs: Value,
+    #[serde(rename = "_format_type")]
+    format_type: Value,
+    #[serde(rename = "_output_all_columns")]
+    output_all_columns: Value,
+    #[serde(rename = "_split")]
+    split: Value,
+}
+
+/// A file with records.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DataFile {
+    pub(crate) filename: String,
+}
+
+impl State {
+    /// The state of a dataset with one file.
+    pub(super) fn new(data_file: &str, fingerprint: &str) -> Self {
+        Self {
+            data_files: vec![DataFile { filename: data_file.to_owned() }],
+            fingerprint: fingerprint.into(),
+            format_kwargs: Map::new().into(),
+            output_all_columns: false.into(),
+            ..Self::default()
+        }
+    }
 }
 
 /// A writer that computes the SHA-256 of the bytes written to it.
@@ -54,7 +81,7 @@ impl<File: Write> Write for HashingWriter<File> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Map, Value};
+    use serde_json::json;
 
     use super::*;
 
@@ -72,8 +99,19 @@ mod tests {
 
     #[test]
     fn the_state_has_its_seven_keys() {
-        let state: Map<String, Value> = serde_json::from_str(&state_json("data.arrow", "00ff")).unwrap();
+        let text = serde_json::to_string(&State::new("data.arrow", "00ff")).unwrap();
+        let state: Map<String, Value> = serde_json::from_str(&text).unwrap();
         assert_eq!((state.len(), &state["_fingerprint"]), (7, &json!("00ff")));
         assert_eq!(state["_data_files"], json!([{ "filename": "data.arrow" }]));
+        assert_eq!((&state["_format_kwargs"], &state["_output_all_columns"]), (&json!({}), &json!(false)));
+        for absent in ["_format_columns", "_format_type", "_split"] {
+            assert_eq!(state.get(absent), Some(&Value::Null), "{absent}");
+        }
+    }
+
+    #[test]
+    fn the_state_is_read_back() {
+        let state = State::new("data.arrow", "00ff");
+        assert_eq!(serde_json::from_value::<State>(json!(state)).unwrap(), state);
     }
 }

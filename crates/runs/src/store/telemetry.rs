@@ -18,6 +18,7 @@ use parquet::schema::types::ColumnPath;
 
 use super::StoreError;
 use super::partial::PartialFile;
+use crate::column_names as names;
 
 /// The file's name in the run's folder.
 pub const TELEMETRY_FILE: &str = "telemetry.parquet";
@@ -60,16 +61,16 @@ impl<'a> ReadingBlock<'a> {
     fn columns(&self) -> [(&'static str, ArrayRef); 10] {
         let Channel { device, scope, signal, provenance, .. } = self.channel;
         [
-            ("time_ns", Arc::new(Int64Array::from(self.at_ns.to_vec()))),
-            ("after_ns", Arc::new(self.after_ns().collect::<Int64Array>())),
-            ("session", Arc::new(Int64Array::from(vec![i64::from(self.session); self.at_ns.len()]))),
-            ("sensor", self.repeated(self.sensor)),
-            ("device", self.repeated(&device.to_string())),
-            ("scope", self.repeated(&scope.to_string())),
-            ("signal", self.repeated(&signal.to_string())),
-            ("value", Arc::new(Float64Array::from(self.values.to_vec()))),
-            ("unit", self.repeated(signal.unit())),
-            ("provenance", self.repeated(&provenance.to_string())),
+            (names::TIME_NS, Arc::new(Int64Array::from(self.at_ns.to_vec()))),
+            (names::AFTER_NS, Arc::new(self.after_ns().collect::<Int64Array>())),
+            (names::SESSION, Arc::new(Int64Array::from(vec![i64::from(self.session); self.at_ns.len()]))),
+            (names::SENSOR, self.repeated(self.sensor)),
+            (names::DEVICE, self.repeated(&device.to_string())),
+            (names::SCOPE, self.repeated(&scope.to_string())),
+            (names::SIGNAL, self.repeated(&signal.to_string())),
+            (names::VALUE, Arc::new(Float64Array::from(self.values.to_vec()))),
+            (names::UNIT, self.repeated(signal.unit())),
+            (names::PROVENANCE, self.repeated(&provenance.to_string())),
         ]
     }
 
@@ -159,7 +160,7 @@ impl TelemetryWriter {
 
 /// Times increase steadily, so delta encoding packs them well; a dictionary would hold each time once.
 fn properties() -> WriterProperties {
-    let times = ["time_ns", "after_ns"].map(|name| ColumnPath::from(name.to_owned()));
+    let times = [names::TIME_NS, names::AFTER_NS].map(|name| ColumnPath::from(name.to_owned()));
     let builder = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
         .set_max_row_group_row_count(Some(ROW_GROUP_ROWS));

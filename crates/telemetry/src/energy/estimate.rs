@@ -4,12 +4,12 @@ use std::fmt;
 
 use ergometer_diagnostics::{Diagnostic, Hint, command, hint};
 use ergometer_units::{Joules, Seconds, Timestamp, Window};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{DeviceId, Provenance, Scope};
 
 /// How an energy was estimated, from the most to the least accurate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
     /// Counter and power samples together, with the window's edges known as edges of activity.

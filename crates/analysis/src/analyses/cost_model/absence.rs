@@ -2,6 +2,7 @@
 
 use ergometer_diagnostics::{Diagnostic, Message, command, hint, option};
 use ergometer_runs::ReadError;
+use ergometer_runs::record::EnergyMethod;
 use ergometer_runs::saved::Run;
 
 /// The reason if the file of the model cannot be read.
@@ -28,7 +29,7 @@ pub(super) fn reason(run: &Run) -> Message {
         return Message::new("no cost model: the run was finalized by a version of Ergometer without cost models")
             .with_hint(hint!("run ", command(format!("finalize {folder}")), ", if the folder still has journal/"));
     };
-    if attribution.methods.contains_key("equal_share") {
+    if attribution.methods.contains_key(&EnergyMethod::EqualShare.to_string()) {
         return Message::new(
             "no cost model: the run is too short, or its answers were not streamed or have no token counts",
         )

@@ -10,6 +10,7 @@ mod prediction;
 use ergometer_charts::{Cell, Table};
 use ergometer_diagnostics::{Hint, Message, command, hint};
 use ergometer_runs::cost_model::{Coefficients, CostModels, Evidence, Term};
+use ergometer_runs::record::EnergyMethod;
 use ergometer_runs::saved::Run;
 use ergometer_statistics::Estimate;
 use ergometer_units::format::quantity;
@@ -210,8 +211,8 @@ fn evidence_words(evidence: Evidence) -> &'static str {
 /// Whether the energy of queries that ran together was computed from fitted costs of tokens.
 pub(super) fn is_used(run: &Run) -> bool {
     let methods = run.summary.attribution.iter().flat_map(|found| found.methods.keys());
-    let mut evidence = methods.map(|method| serde_json::from_value::<Evidence>(method.as_str().into()));
-    evidence.any(|evidence| evidence.is_ok())
+    let mut methods = methods.map(|method| method.parse::<EnergyMethod>());
+    methods.any(|method| matches!(method, Ok(EnergyMethod::CostModel(_))))
 }
 
 #[cfg(test)]

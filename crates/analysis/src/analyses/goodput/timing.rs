@@ -102,26 +102,26 @@ impl Timing {
 
     /// The latencies of the recorded attempt. `due` is the time its query was first scheduled.
     fn from_attempt(attempt: &Attempt, gaps: &[i64], due: Option<Timestamp>) -> Self {
-        let seconds = |from: Option<Timestamp>, to: Option<Timestamp>| Some(to?.since(from?).get());
-        let (first, last) = (attempt.first_token, attempt.last_token);
-        // An answer that was not streamed has no first token. Chunks that arrived at once have no gap.
-        let has_gaps = gaps.iter().any(|&gap| gap > 0) && first.is_some();
-        let tokens = attempt.output_tokens.filter(|_| has_gaps);
-        let tpot = tokens.and_then(|tokens| ergometer_runs::tpot(first?, last?, tokens)).map(Seconds::get);
-        let longest = gaps.iter().map(|&gap| gap.max(0)).max();
-        let longest = longest.filter(|_| first.is_some()).map(|nanos| Seconds::from_nanos(nanos).get());
-        let is_short = first.is_some() && (!has_gaps || attempt.output_tokens.is_some_and(|tokens| tokens < 2));
-        let known = |took: Option<f64>| took.map_or(MeasuredTime::Unknown, MeasuredTime::Seconds);
-        let between = |took: Option<f64>| if took.is_none() && is_short { MeasuredTime::Nothing } else { known(took) };
+        let times = attempt.times();
+        // An answer that was not streamed has no first token.
+        let is_streamed = times.first_token.is_some();
+        let tpot = attempt.output_tokens.and_then(|tokens| times.tpot(tokens));
+        let longest = gaps.iter().map(|&gap| gap.max(0)).max().filter(|_| is_streamed).map(Seconds::from_nanos);
+        let known =
+            |took: Option<Seconds>| took.map_or(MeasuredTime::Unknown, |took| MeasuredTime::Seconds(took.get()));
+        let unless = |has_none: bool, took: Option<Seconds>| match took {
+            None if has_none => MeasuredTime::Nothing,
+            took => known(took),
+        };
         Self {
             sent: attempt.sent,
             is_completed: attempt.outcome == AttemptOutcome::Completed,
             took: [
-                known(seconds(attempt.sent, first)),
-                known(seconds(due, first)),
-                between(tpot),
-                between(longest),
-                known(seconds(attempt.sent, last)),
+                known(times.ttft()),
+                known(times.ttft_from(due)),
+                unless(times.is_short(attempt.output_tokens), tpot),
+                unless(is_streamed, longest),
+                known(times.e2e()),
             ],
         }
     }
@@ -188,6 +188,7 @@ mod tests {
     #[test]
     fn one_token_meets_every_limit_and_an_unknown_time_meets_none() {
         let gaps = [750_000_000];
+        let together = Attempt { last_token: Some(at(1.25)), ..attempt(Some(9)) };
         let measured = |attempt: &Attempt, gaps: &[i64]| {
             let took = Timing::from_attempt(attempt, gaps, None).took;
             (took[0], took[2], took[3])
@@ -198,15 +199,16 @@ mod tests {
             (quarter, MeasuredTime::Nothing, gap),
             "one token in two chunks"
         );
+        assert_eq!(measured(&together, &[]), (quarter, MeasuredTime::Nothing, MeasuredTime::Nothing), "one chunk");
         assert_eq!(
-            measured(&attempt(Some(9)), &[]),
-            (quarter, MeasuredTime::Nothing, MeasuredTime::Nothing),
-            "one chunk"
-        );
-        assert_eq!(
-            measured(&attempt(Some(9)), &[0]),
+            measured(&together, &[0]),
             (quarter, MeasuredTime::Nothing, MeasuredTime::Seconds(0.0)),
             "two chunks at once"
+        );
+        assert_eq!(
+            measured(&attempt(Some(4)), &[]),
+            (quarter, MeasuredTime::Seconds(0.25), MeasuredTime::Nothing),
+            "two choices of one chunk"
         );
         assert_eq!(measured(&attempt(None), &gaps), (quarter, MeasuredTime::Unknown, gap), "not counted");
         let whole = Attempt { first_token: None, ..attempt(Some(9)) };

@@ -78,24 +78,18 @@ fn divided(found: &AttributionSummary) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// The evidence that the cost model used; `None` for a method without a cost model.
-fn evidence(method: &str) -> Option<Evidence> {
-    serde_json::from_value(method.into()).ok()
-}
-
 /// The words for the methods of single windows: a request with no others in flight.
 const ALONE: &str = "measured alone";
 const EQUALLY: &str = "equally";
 
 /// A method in words: how energy was shared among requests.
 pub(in crate::commands) fn words(method: &str) -> &'static str {
-    match evidence(method) {
-        Some(Evidence::StepLog) => "by the step log of the engine",
-        Some(Evidence::Arrivals) => "by arrival times of tokens",
-        Some(Evidence::Tokens) => "by token counts",
-        None if method == EnergyMethod::EqualShare.to_string() => EQUALLY,
-        // The other methods are those of single windows.
-        None => ALONE,
+    match method.parse::<EnergyMethod>() {
+        Ok(EnergyMethod::CostModel(Evidence::StepLog)) => "by the step log of the engine",
+        Ok(EnergyMethod::CostModel(Evidence::Arrivals)) => "by arrival times of tokens",
+        Ok(EnergyMethod::CostModel(Evidence::Tokens)) => "by token counts",
+        Ok(EnergyMethod::EqualShare) => EQUALLY,
+        Ok(EnergyMethod::Window(_)) | Err(_) => ALONE,
     }
 }
 
@@ -109,7 +103,8 @@ fn shared(words: &str) -> String {
 
 /// What the cost model was fitted to besides the run.
 fn fitted(found: &AttributionSummary, calibration_source: Option<&str>) -> Option<String> {
-    let is_used = found.methods.keys().any(|method| evidence(method).is_some());
+    let is_used =
+        found.methods.keys().any(|method| matches!(method.parse::<EnergyMethod>(), Ok(EnergyMethod::CostModel(_))));
     let model = found.cost_model.as_ref().filter(|_| is_used)?;
     let runs = (model.runs.len() > 1).then(|| format!("costs fitted to {} runs", model.runs.len()));
     let calibration = (model.calibration_s > 0.0).then(|| {

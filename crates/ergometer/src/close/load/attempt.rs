@@ -5,8 +5,8 @@
 use ergometer_units::{Seconds, Timestamp};
 
 use ergometer_clients::{FailureKind, Outcome};
-use ergometer_runs::Exchange;
 use ergometer_runs::config::Slo;
+use ergometer_runs::{Exchange, RequestTimes};
 
 /// The times and the outcome of one attempt.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,15 +25,9 @@ pub(super) struct Attempt {
     pub(super) role: AttemptRole,
     /// Whether it is a retry in the same session, which has no scheduled time.
     pub(super) is_repeat: bool,
-    /// Whether there is a gap to measure: several chunks that were not read at the same moment.
-    has_gaps: bool,
     pub(super) connection: Connection,
     pub(super) in_conversation: bool,
 }
-
-/// The indices of these limits.
-const TPOT: usize = 2;
-const ITL: usize = 3;
 
 /// The role of an attempt for its query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +80,6 @@ impl Attempt {
             },
             role: AttemptRole::Attempt,
             is_repeat: first_due.is_some(),
-            has_gaps: has_gaps(exchange),
             connection: match transcript.connection_use {
                 None => Connection::Unknown,
                 Some(line) if line.connect.is_some() => Connection::New,
@@ -113,12 +106,22 @@ impl Attempt {
         self.is_record() && self.ending == Ending::Completed
     }
 
+    fn times(&self) -> RequestTimes {
+        RequestTimes {
+            scheduled: Some(self.scheduled),
+            sent: Some(self.sent),
+            first_token: self.first_token,
+            last_token: self.last_token,
+            end: Some(self.end),
+        }
+    }
+
     pub(super) fn schedule_lag(&self) -> Seconds {
         self.sent - self.scheduled
     }
 
     pub(super) fn ttft(&self) -> Option<Seconds> {
-        self.first_token.map(|first| first - self.sent)
+        self.times().ttft()
     }
 
     /// The time to the first output that is not reasoning.
@@ -127,18 +130,15 @@ impl Attempt {
     }
 
     pub(super) fn ttft_scheduled(&self) -> Option<Seconds> {
-        self.first_token.map(|first| first - self.due)
+        self.times().ttft_from(Some(self.due))
     }
 
     pub(super) fn e2e(&self) -> Option<Seconds> {
-        self.last_token.map(|last| last - self.sent)
+        self.times().e2e()
     }
 
-    /// The time per output token. It needs several chunks read at different moments: an end-of-sequence token has no
-    /// chunk, and chunks that a busy client reads at once have lost their times.
     pub(super) fn tpot(&self) -> Option<Seconds> {
-        let tokens = self.tokens.filter(|_| self.has_gaps)?;
-        ergometer_runs::tpot(self.first_token?, self.last_token?, u64::from(tokens))
+        self.times().tpot(u64::from(self.tokens?))
     }
 
     /// Whether it was sent. A turn of an abandoned conversation was not.
@@ -146,33 +146,30 @@ impl Attempt {
         self.ending != Ending::Failed(FailureKind::Conversation)
     }
 
-    /// Whether it is within every limit. An unknown latency exceeds its limit, except the time between tokens of an answer
-    /// with one token or without measurable gaps.
+    /// Whether it is within every limit. An unknown latency exceeds its limit, except the time between tokens of a short
+    /// answer, and the gaps of a streamed answer without any.
     fn is_within(&self, slo: &Slo, longest_gap: Option<Seconds>) -> bool {
+        let is_short = self.times().is_short(self.tokens.map(u64::from));
+        let is_streamed = self.first_token.is_some();
         let limits = [
-            (slo.ttft_s, self.ttft()),
-            (slo.ttft_scheduled_s, self.ttft_scheduled()),
-            (slo.tpot_s, self.tpot()),
-            (slo.itl_s, longest_gap),
-            (slo.e2e_s, self.e2e()),
+            (slo.ttft_s, self.ttft(), false),
+            (slo.ttft_scheduled_s, self.ttft_scheduled(), false),
+            (slo.tpot_s, self.tpot(), is_short),
+            (slo.itl_s, longest_gap, is_streamed),
+            (slo.e2e_s, self.e2e(), false),
         ];
-        let is_short = self.first_token.is_some() && (!self.has_gaps || self.tokens.is_some_and(|tokens| tokens < 2));
-        let keeps = |(place, (limit, took)): (usize, (Option<f64>, Option<Seconds>))| match (limit, took) {
+        let keeps = |(limit, took, is_met_if_unknown): (Option<f64>, Option<Seconds>, bool)| match (limit, took) {
             (None, _) => true,
             (Some(limit), Some(took)) => took.get() <= limit,
-            (Some(_), None) => is_short && [TPOT, ITL].contains(&place),
+            (Some(_), None) => is_met_if_unknown,
         };
-        self.is_completed() && limits.into_iter().enumerate().all(keeps)
+        self.is_completed() && limits.into_iter().all(keeps)
     }
 }
 
 /// The times between the token events of an answer, in nanoseconds; none for an answer that was not streamed.
 pub(super) fn gaps(exchange: &Exchange) -> impl Iterator<Item = u64> {
     exchange.transcript.gaps_ns()
-}
-
-fn has_gaps(exchange: &Exchange) -> bool {
-    gaps(exchange).any(|nanos| nanos > 0)
 }
 
 fn longest_gap(exchange: &Exchange) -> Option<Seconds> {
@@ -211,6 +208,20 @@ mod tests {
         assert_eq!((whole.ttft(), millis(whole.e2e()), whole.tpot()), (None, Some(5.0), None));
         let at_once = attempt(Sketch { chunks: &[5.0, 5.0], end: 6.0, tokens: Some(9), ..Sketch::default() });
         assert_eq!((millis(at_once.ttft()), at_once.tpot()), (Some(5.0), None));
+    }
+
+    #[test]
+    fn two_choices_of_one_chunk_have_a_tpot_and_no_gap() {
+        let sketch = Sketch { chunks: &[30.0, 90.0], end: 95.0, tokens: Some(7), ..Sketch::default() };
+        let mut exchange = exchange(sketch);
+        exchange.transcript.chunks[1].choice = 1;
+        let keeps = |slo: Slo| {
+            let mut attempt = Attempt::new(&exchange, None);
+            attempt.record(&exchange, &slo);
+            (attempt.tpot().map(|tpot| (tpot.get() * 1e3).round()), attempt.role == AttemptRole::Good)
+        };
+        assert_eq!(keeps(Slo { itl_s: Some(0.001), tpot_s: Some(0.011), ..Slo::default() }), (Some(10.0), true));
+        assert_eq!(keeps(Slo { tpot_s: Some(0.009), ..Slo::default() }), (Some(10.0), false));
     }
 
     #[test]

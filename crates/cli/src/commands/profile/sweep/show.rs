@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 
 use ergometer_runs::EnergySource;
 use ergometer_runs::config::Axis;
-use ergometer_runs::metrics::{self, Metric};
+use ergometer_runs::metrics::{self, Metric, named};
 use ergometer_runs::sweep::{Point, SWEEP_FILE, Spread, Sweep, SweepRun, label};
 
 use super::super::show::shell_word;
@@ -37,49 +37,76 @@ pub(super) fn print(result: &SweepResult, format: SummaryFormat, screen: Screen)
     }
 }
 
-// Figures that the table or the lines name apart from its columns.
-const THROUGHPUT: &str = "output_tokens_per_second";
-const JOULES_PER_TOKEN: &str = "gross_j_per_output_token";
-const FAILED: &str = "failed";
+// Metrics that the table or the lines use apart from its columns.
+const THROUGHPUT: &Metric = named("output_tokens_per_second");
+const JOULES_PER_TOKEN: &Metric = named("joules_per_token");
+const FAILED: &Metric = named("failed");
 
 /// How a value is shown.
 type Show = fn(f64) -> String;
 
 /// A column of the table.
 struct Column {
-    head: &'static str,
-    figure: &'static str,
+    heading: Heading,
+    metric: &'static Metric,
     show: Show,
 }
 
+/// The heading of a column: of the metric, or shorter.
+enum Heading {
+    /// The label of the metric: `J/output token`.
+    Label,
+    /// The label and the unit of the values: `TTFT p50 ms`.
+    LabelAndUnit,
+    /// The unit of the values alone: `W`.
+    Unit,
+    /// A short form, to keep the table narrow.
+    Short(&'static str),
+}
+
+impl Column {
+    fn heading(&self) -> String {
+        match self.heading {
+            Heading::Label => self.metric.label.to_owned(),
+            Heading::LabelAndUnit => format!("{} {}", self.metric.label, self.metric.key_unit()).replace(" /", "/"),
+            Heading::Unit => self.metric.key_unit().to_owned(),
+            Heading::Short(heading) => heading.to_owned(),
+        }
+    }
+}
+
+const fn column(heading: Heading, metric: &'static Metric, show: Show) -> Column {
+    Column { heading, metric, show }
+}
+
 const COLUMNS: [Column; 12] = [
-    Column { head: "req/s", figure: "requests_per_second", show: digits },
-    Column { head: "tok/s", figure: THROUGHPUT, show: digits },
-    Column { head: "steady tok/s", figure: "steady_output_tokens_per_second", show: digits },
-    Column { head: "TTFT p50 ms", figure: "ttft_p50_ms", show: digits },
-    Column { head: "p99", figure: "ttft_p99_ms", show: digits },
-    Column { head: "ITL p50 ms", figure: "itl_p50_ms", show: digits },
-    Column { head: "p99", figure: "itl_p99_ms", show: digits },
-    Column { head: "J/output token", figure: JOULES_PER_TOKEN, show: significant },
-    Column { head: "net J/input token", figure: "prefill_j_per_input_token", show: significant },
-    Column { head: "net decode J/output token", figure: "decode_j_per_output_token", show: significant },
-    Column { head: "W", figure: "mean_power_w", show: digits },
-    Column { head: "goodput/s", figure: "goodput_requests_per_second", show: digits },
+    column(Heading::Short("req/s"), named("requests_per_second"), digits),
+    column(Heading::Unit, THROUGHPUT, digits),
+    column(Heading::Short("steady tok/s"), named("steady_output_tokens_per_second"), digits),
+    column(Heading::LabelAndUnit, named("ttft_p50"), digits),
+    column(Heading::Short("p99"), named("ttft_p99"), digits),
+    column(Heading::LabelAndUnit, named("itl_p50"), digits),
+    column(Heading::Short("p99"), named("itl_p99"), digits),
+    column(Heading::Label, JOULES_PER_TOKEN, significant),
+    column(Heading::Label, named("joules_per_input_token"), significant),
+    column(Heading::Label, named("decode_joules_per_output_token"), significant),
+    column(Heading::Unit, named("mean_power_w"), digits),
+    column(Heading::LabelAndUnit, named("goodput"), digits),
 ];
 
 /// The figures in the line of a run that ended.
-const LINE: [(&str, Show); 6] = [
-    ("requests_per_second", |value| format!("{} req/s", digits(value))),
-    (THROUGHPUT, |value| format!("{} tok/s", digits(value))),
-    ("ttft_p50_ms", |value| format!("TTFT {} ms", digits(value))),
-    (JOULES_PER_TOKEN, |value| format!("{} J/output token", significant(value))),
-    ("mean_power_w", |value| format!("{} W", digits(value))),
+const LINE: [(&Metric, Show); 6] = [
+    (named("requests_per_second"), |value| format!("{} req/s", digits(value))),
+    (THROUGHPUT, |value| format!("{} {}", digits(value), THROUGHPUT.unit.name())),
+    (named("ttft_p50"), |value| format!("TTFT {} ms", digits(value))),
+    (JOULES_PER_TOKEN, |value| format!("{} {}", significant(value), JOULES_PER_TOKEN.label)),
+    (named("mean_power_w"), |value| format!("{} W", digits(value))),
     (FAILED, |value| format!("{value:.0} failed")),
 ];
 
 pub(super) fn table(sweep: &Sweep, screen: Screen) -> String {
     // Columns without values are left out.
-    let has_values = |column: &&Column| sweep.points.iter().any(|point| point.figures.contains_key(column.figure));
+    let has_values = |column: &&Column| sweep.points.iter().any(|point| point.figures.contains_key(column.metric.key));
     let columns: Vec<&Column> = COLUMNS.iter().filter(has_values).collect();
     let modelled = sweep.points.iter().any(|point| point.energy == Some(EnergySource::Modelled));
     let axis = match sweep.axis {
@@ -90,17 +117,17 @@ pub(super) fn table(sweep: &Sweep, screen: Screen) -> String {
     let mut aligns = vec![Align::Right; columns.len() + 2];
     aligns.push(Align::Left);
     let mut table = Table::new(aligns);
-    let heads = columns.iter().map(|column| match column.figure {
-        JOULES_PER_TOKEN if modelled => format!("{}, modelled", column.head),
-        _ => column.head.to_owned(),
+    let heads = columns.iter().map(|column| {
+        let is_modelled = modelled && column.metric.key == JOULES_PER_TOKEN.key;
+        if is_modelled { format!("{}, modelled", column.heading()) } else { column.heading() }
     });
     let heads = [axis.to_owned()].into_iter().chain(heads).chain([String::from("failed")]);
     table.row(heads.map(|head| (Tone::Faint, head)).collect());
     for point in &sweep.points {
         let mut row = vec![(Tone::Strong, Axis::value(&point.schedule).to_string())];
-        row.extend(columns.iter().map(|column| (Tone::Plain, cell(point.figures.get(column.figure), column.show))));
+        row.extend(columns.iter().map(|column| (Tone::Plain, cell(point.figures.get(column.metric.key), column.show))));
         let failed =
-            point.figures.get(FAILED).map_or_else(|| String::from("-"), |failed| format!("{:.0}", failed.total()));
+            point.figures.get(FAILED.key).map_or_else(|| String::from("-"), |failed| format!("{:.0}", failed.total()));
         let tone = if failed == "0" || failed == "-" { Tone::Plain } else { Tone::Warning };
         row.push((tone, failed));
         row.push((Tone::Faint, remark(point)));
@@ -134,17 +161,18 @@ fn remark(point: &Point) -> String {
 
 /// The text below the table: the best points, and the meaning of ±.
 fn words(sweep: &Sweep) -> String {
-    let of = |figure: &'static str| {
-        let values = sweep.points.iter().filter_map(move |point| Some((point, point.figures.get(figure)?.mean)));
+    let of = |metric: &'static Metric| {
+        let values = sweep.points.iter().filter_map(move |point| Some((point, point.figures.get(metric.key)?.mean)));
         values.collect::<Vec<(&Point, f64)>>()
     };
     let (speeds, joules) = (of(THROUGHPUT), of(JOULES_PER_TOKEN));
     let fastest = speeds.iter().max_by(|one, other| one.1.total_cmp(&other.1)).filter(|_| speeds.len() > 1);
     let thriftiest = joules.iter().min_by(|one, other| one.1.total_cmp(&other.1)).filter(|_| joules.len() > 1);
-    let fastest =
-        fastest.map(|(point, speed)| format!("highest tok/s at {}: {}", label(&point.schedule), digits(*speed)));
+    let fastest = fastest.map(|(point, speed)| {
+        format!("highest {} at {}: {}", THROUGHPUT.unit.name(), label(&point.schedule), digits(*speed))
+    });
     let thriftiest = thriftiest.map(|(point, joules)| {
-        format!("lowest J/output token at {}: {}", label(&point.schedule), significant(*joules))
+        format!("lowest {} at {}: {}", JOULES_PER_TOKEN.label, label(&point.schedule), significant(*joules))
     });
     let has_interval = sweep.points.iter().flat_map(|point| point.figures.values()).any(|figure| figure.low.is_some());
     let interval = has_interval.then(|| String::from("± is half of the 95 % interval of the mean over repeats"));
@@ -155,9 +183,9 @@ fn words(sweep: &Sweep) -> String {
 
 /// One line for a run that ended.
 pub(super) fn line(run: &SweepRun) -> String {
-    let figure = |&(key, show): &(&str, Show)| {
-        let value = run.figures.as_ref()?.values.get(key).copied();
-        value.filter(|&value| key != FAILED || value > 0.0).map(show)
+    let figure = |&(metric, show): &(&Metric, Show)| {
+        let value = run.figures.as_ref()?.values.get(metric.key).copied();
+        value.filter(|&value| metric.key != FAILED.key || value > 0.0).map(show)
     };
     let mut parts: Vec<String> = LINE.iter().filter_map(figure).collect();
     if !run.complete {
@@ -234,10 +262,8 @@ pub(super) mod tests {
 
     #[test]
     fn every_shown_figure_is_a_metric_of_sweeps() {
-        let known: Vec<&str> = metrics::in_sweeps().map(|metric| metric.key).collect();
-        let shown = COLUMNS.iter().map(|column| column.figure).chain(LINE.iter().map(|line| line.0));
-        for figure in shown.chain([THROUGHPUT, JOULES_PER_TOKEN, FAILED]) {
-            assert!(known.contains(&figure), "{figure}");
+        for metric in COLUMNS.iter().map(|column| column.metric).chain(LINE.iter().map(|line| line.0)) {
+            assert!(metric.in_sweeps, "{}", metric.name);
         }
     }
 
