@@ -225,8 +225,8 @@ const fn latency(
 }
 
 /// The formula of a metric that is a ratio of sums over queries.
-const fn sums(fraction: Fraction) -> Option<QueryFormula> {
-    Some(QueryFormula::Sums(fraction))
+const fn sums(fraction: Fraction) -> QueryFormula {
+    QueryFormula::Sums(fraction)
 }
 
 const fn only_in_comparisons(metric: Metric) -> Metric {
@@ -262,25 +262,25 @@ pub static METRICS: &[Metric] = &[
     Metric {
         formula: "correct answers / graded answers",
         value: Value::Field(|summary| Some(summary.accuracy.as_ref()?.rate.value)),
-        over_queries: sums(|query| query.correct.map(|correct| (yes(correct), 1.0))),
+        over_queries: Some(sums(|query| query.correct.map(|correct| (yes(correct), 1.0)))),
         ..metric("accuracy", "accuracy", Unit::Share, HIGHER)
     },
     only_in_comparisons(Metric {
         formula: "failed queries / queries",
-        over_queries: sums(|query| Some((yes(!query.is_completed()), 1.0))),
+        over_queries: Some(sums(|query| Some((yes(!query.is_completed()), 1.0)))),
         ..metric("failed_share", "failed", Unit::Share, LOWER)
     }),
     energy(
         ("joules_per_query", "gross_j_per_query", "J/query"),
         "gross joules of the queries with energy / their number",
         |totals| Some(totals.gross_j_per_query.value),
-        sums(|query| gross_per(query, Some(1))),
+        Some(sums(|query| gross_per(query, Some(1)))),
     ),
     energy(
         ("net_joules_per_query", "net_j_per_query", "net J/query"),
         "(gross - idle power x time) joules of the queries with energy / their number",
         |totals| Some(totals.net_j_per_query?.value),
-        sums(|query| Some((query.energy?.net?, 1.0))),
+        Some(sums(|query| Some((query.energy?.net?, 1.0)))),
     ),
     Metric {
         distribution: "joules_per_output_token",
@@ -288,7 +288,7 @@ pub static METRICS: &[Metric] = &[
             ("joules_per_token", "gross_j_per_output_token", "J/output token"),
             "gross joules of the queries with known tokens / their output tokens",
             |totals| totals.gross_j_per_output_token,
-            sums(|query| gross_per(query, query.output_tokens)),
+            Some(sums(|query| gross_per(query, query.output_tokens))),
         )
     },
     energy(
@@ -301,19 +301,19 @@ pub static METRICS: &[Metric] = &[
         ("joules_per_input_token", "prefill_j_per_input_token", "net J/input token"),
         "net joules attributed to prompts / input tokens that were computed (not taken from a cache)",
         |totals| totals.prefill_j_per_input_token,
-        sums(|query| Some((query.attribution?.prefill_j?, query.computed_tokens()? as f64))),
+        Some(sums(|query| Some((query.attribution?.prefill_j?, query.computed_tokens()? as f64)))),
     ),
     energy(
         ("decode_joules_per_output_token", "decode_j_per_output_token", "net decode J/output token"),
         "net joules attributed to outputs / output tokens",
         |totals| totals.decode_j_per_output_token,
-        sums(|query| Some((query.attribution?.decode_j?, query.output_tokens? as f64))),
+        Some(sums(|query| Some((query.attribution?.decode_j?, query.output_tokens? as f64)))),
     ),
     only_in_comparisons(energy(
         ("joules_per_total_token", "gross_j_per_token", "J/total token"),
         "gross joules of the queries with known tokens / their input and output tokens",
         |totals| totals.gross_j_per_token,
-        sums(|query| gross_per(query, Some(query.input_tokens? + query.output_tokens?))),
+        Some(sums(|query| gross_per(query, Some(query.input_tokens? + query.output_tokens?)))),
     )),
     Metric {
         formula: "correct answers / gross joules of the run",
@@ -427,13 +427,13 @@ pub static METRICS: &[Metric] = &[
     },
     only_in_comparisons(Metric {
         formula: "output tokens / queries",
-        over_queries: sums(|query| Some((query.output_tokens? as f64, 1.0))),
+        over_queries: Some(sums(|query| Some((query.output_tokens? as f64, 1.0)))),
         ..metric("output_tokens_per_query", "tokens/query", Unit::Count(""), None)
     }),
     // The cost in a summary is of the whole run and grows with its length, so comparisons use the cost per query.
     only_in_comparisons(Metric {
         formula: "cost of the queries / their number",
-        over_queries: sums(|query| Some((query.cost_usd?, 1.0))),
+        over_queries: Some(sums(|query| Some((query.cost_usd?, 1.0)))),
         ..metric("cost_usd_per_query", "cost/query", Unit::Dollars, LOWER)
     }),
     Metric {

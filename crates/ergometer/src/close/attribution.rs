@@ -305,7 +305,7 @@ fn attribute(
         })
         .collect();
     let pool: f64 = equal.iter().flatten().map(|equal| equal.net).sum();
-    let range = || equal_shares(session, place, (&equal, &edges));
+    let range = || equal_shares(session, place, &equal, &edges);
     let divided = model.zip(observed.steps.as_ref()).and_then(|((models, (model, is_own)), steps)| {
         if is_own && pool <= 0.0 {
             return None;
@@ -424,7 +424,8 @@ fn edge_ranges(
 fn equal_shares(
     session: &MeteredSession,
     place: usize,
-    (equal, edges): (&[Option<EqualShare>], &[Option<(f64, f64)>]),
+    equal: &[Option<EqualShare>],
+    edges: &[Option<(f64, f64)>],
 ) -> Vec<RequestShare> {
     let nets: Vec<Option<f64>> =
         equal.iter().map(|equal| equal.filter(|equal| !equal.is_alone).map(|equal| equal.net)).collect();

@@ -5,7 +5,7 @@
 //! differs, and an edge that is 20 ms off moves energy from one request to the other.
 
 use ergometer_telemetry::EnergyMeter;
-use ergometer_units::{Seconds, Timestamp, Window};
+use ergometer_units::{Joules, Seconds, Timestamp, Window};
 
 use crate::attribution::{IdlePower, MeteredScope};
 
@@ -31,10 +31,7 @@ pub(super) fn shifted_ranges(
     let mut sums = vec![(0.0, 0_usize)];
     for slice in &found.slices {
         let (joules, unknown) = sums[sums.len() - 1];
-        sums.push((
-            joules + slice.joules.map_or(0.0, |joules| joules.get()),
-            unknown + usize::from(slice.joules.is_none()),
-        ));
+        sums.push((joules + slice.joules.map_or(0.0, Joules::get), unknown + usize::from(slice.joules.is_none())));
     }
     let up_to = |at: Timestamp| sums.get(cuts.partition_point(|&cut| cut < at)).copied();
     let net = |start: Timestamp, end: Timestamp| {

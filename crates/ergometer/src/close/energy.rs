@@ -51,12 +51,11 @@ pub(super) fn query_energy(session: &MeteredSession, request: MeteredRequest) ->
         let method = if is_shared { EnergyMethod::EqualShare } else { EnergyMethod::Window(estimate.method) };
         let equal = value(joules.get(), share.in_gaps.get(), estimate, method, place.provenance);
         let attributed = session.attribution.get(number, request.place);
-        let energy = match attributed {
-            Some(found) => from_attribution(found, share.in_gaps.get(), place.provenance),
-            None => {
-                let energy = GrossAndNet { gross: equal, net: net_of_window(session, number, window, equal) };
-                widen_edges(energy, session.attribution.edge_range(number, request.place))
-            }
+        let energy = if let Some(found) = attributed {
+            from_attribution(found, share.in_gaps.get(), place.provenance)
+        } else {
+            let energy = GrossAndNet { gross: equal, net: net_of_window(session, number, window, equal) };
+            widen_edges(energy, session.attribution.edge_range(number, request.place))
         };
         let attribution = energy.net.map(|net| request_attribution(session, (number, request), attributed, net));
         devices.push((place, DeviceShare { device: place.device, scope: place.scope, energy }, attribution));

@@ -150,7 +150,8 @@ impl PreparedRun {
     async fn go_on(folder: &Path, manifest: Manifest, inputs: RunInputs) -> Result<Self, RunError> {
         let (then, label) = (manifest.model.clone(), manifest.hardware_label.clone());
         let tokenizer = manifest.tokenizer.clone();
-        let prepared = Self::ready(inputs, Some(manifest)).await?;
+        // On the heap: the future holds all inputs, and callers keep it in theirs.
+        let prepared = Box::pin(Self::ready(inputs, Some(manifest))).await?;
         let now = prepared.hardware_label();
         let is_same = then.parameters == prepared.model.parameters && then.fingerprint == prepared.model.fingerprint;
         let why = if !is_same {

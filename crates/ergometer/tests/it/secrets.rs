@@ -115,7 +115,9 @@ fn check(folder: &Path, found: &mut Vec<String>) {
             }
         }
     }
-    folders.iter().for_each(|folder| check(folder, found));
+    for folder in &folders {
+        check(folder, found);
+    }
 }
 
 fn batches(path: &Path) -> Vec<RecordBatch> {

@@ -54,7 +54,9 @@ fn failure_kind() -> impl Strategy<Value = FailureKind> {
 /// Writes the records of a run, and its summary.
 fn write_records(folder: &Path, records: &[Record], source: EnergySource) {
     let mut shape = MetadataShape::default();
-    records.iter().for_each(|record| shape.observe(&record.dataset_metadata));
+    for record in records {
+        shape.observe(&record.dataset_metadata);
+    }
     let mut writer = DatasetWriter::create(folder, RecordSchema::new("m", &shape)).unwrap();
     for record in records {
         writer.push(record).unwrap();

@@ -200,7 +200,7 @@ fn model_metrics() -> impl Strategy<Value = ModelMetrics> {
     (tokens, floats, maybe(stats()), maybe(stats()), maybe(any::<bool>())).prop_map(
         |(tokens, floats, power, temperature, lm_correctness)| {
             let [ttft, total, joules, prefill_j, decode_j, prefill_ms, decode_ms, cost] = floats;
-            let mut metrics = ModelMetrics { tokens, temperature, lm_correctness, ..ModelMetrics::default() };
+            let mut metrics = ModelMetrics { temperature, tokens, lm_correctness, ..ModelMetrics::default() };
             metrics.latency.time_to_first_token_seconds = ttft;
             metrics.latency.total_query_seconds = total;
             metrics.energy.per_query_joules = joules;

@@ -1,8 +1,6 @@
 //! Tests accounting on small synthetic traces of every platform.
 
-use ergometer_trace::accounting::{
-    By, Class, Filter, StepsBy, executions, gaps, modules, rows, scopes, steps, summary,
-};
+use ergometer_trace::accounting::{By, Class, Filter, StepsBy, executions, modules, rows, scopes, steps, summary};
 use ergometer_trace::{ProgramId, Trace};
 
 use crate::accounting::{described, text};
