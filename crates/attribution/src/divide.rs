@@ -24,8 +24,9 @@ pub struct RequestShare {
 
 /// Divides energy among requests in proportion to their cost in the model.
 ///
-/// The share is the mean over all sets of coefficients that fit, each scaled to the energy that is divided. The interval is the range of these shares, widened by `margin`:
-/// the relative error of the energy itself. `others` is work for other clients: its part of the energy is in no share.
+/// The share is the mean over all sets of coefficients that fit, each scaled to the energy that is divided. The interval is
+/// the range of these shares, widened by `margin`: the relative error of the energy itself. `others` is work for other
+/// clients: its part of the energy is in no share.
 /// `None` if the model gives no request any cost.
 #[must_use]
 pub fn divide(
@@ -96,6 +97,7 @@ mod tests {
         Coefficients {
             least_squares: COSTS,
             draws,
+            likelihoods: Vec::new(),
             r2: None,
             r2_out_of_sample: None,
             observations: 100,

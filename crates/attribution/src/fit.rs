@@ -70,6 +70,7 @@ fn coefficients(all: &[&Observations], with_padding: bool, worth: f64, load_rang
     Some(Coefficients {
         least_squares: full(&found.least_squares),
         draws: found.draws.iter().map(|draw| full(draw)).collect(),
+        likelihoods: vec![found.likelihood],
         r2: found.r2,
         r2_out_of_sample: found.r2_out_of_sample,
         observations: found.observations,

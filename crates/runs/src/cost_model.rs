@@ -10,7 +10,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use ergometer_statistics::{Estimate, Interval, mean, percentile};
+use ergometer_statistics::{Estimate, Interval, Likelihood, mean, percentile};
 use ergometer_telemetry::{DeviceId, Scope};
 use serde::{Deserialize, Serialize};
 
@@ -139,6 +139,9 @@ pub struct Coefficients {
     pub least_squares: Work,
     /// Sets of coefficients that fit almost as well.
     pub draws: Vec<Work>,
+    /// All coefficients that fit almost as well, for each device that they are the sum of.
+    #[serde(default)]
+    pub likelihoods: Vec<Likelihood>,
     /// The share of the variance that the model explains.
     pub r2: Option<f64>,
     /// The same, for stretches of time that were predicted from the others.
@@ -151,22 +154,44 @@ pub struct Coefficients {
 }
 
 impl Coefficients {
-    /// A figure computed from the coefficients, with its 95 % interval over the draws.
+    /// The joules of an amount of work, with their 95 % interval: the percentiles of the draws, widened to the smallest and
+    /// the largest value within the likelihood. Percentiles alone leave out the ends of a trade between two costs, and with
+    /// runs at one load, the true costs may be at such an end. Several devices may be wrong in the same direction.
     #[must_use]
-    pub fn estimate(&self, figure: impl Fn(&Work) -> f64) -> Estimate {
-        let mut values: Vec<f64> = self.draws.iter().map(figure).collect();
+    pub fn estimate(&self, work: &Work) -> Estimate {
+        let mut values: Vec<f64> = self.draws.iter().map(|draw| joules(work, draw)).collect();
         values.sort_by(f64::total_cmp);
         let mean = mean(values.iter().copied()).unwrap_or(0.0);
-        match (percentile(&values, 2.5), percentile(&values, 97.5)) {
-            (Some(low), Some(high)) => Estimate::with_interval(mean, Interval { low, high }),
-            _ => Estimate::exact(mean),
-        }
+        let Some((low, high)) = percentile(&values, 2.5).zip(percentile(&values, 97.5)) else {
+            return Estimate::exact(mean);
+        };
+        let ranges = self.likelihoods.iter().map(|likelihood| likelihood.range(work));
+        let range = ranges.reduce(|(low, high), (other_low, other_high)| (low + other_low, high + other_high));
+        let (least, most) = range.unwrap_or((low, high));
+        Estimate::with_interval(mean, Interval { low: low.min(least), high: high.max(most) })
     }
 
     /// The joules per unit of a term.
     #[must_use]
     pub fn term(&self, term: Term) -> Estimate {
-        self.estimate(|draw| draw[term as usize])
+        let mut work = Work::default();
+        work[term as usize] = 1.0;
+        self.estimate(&work)
+    }
+
+    /// The net joules of the chosen terms of one request, with the 95 % interval. Requests run neither quite in step nor
+    /// evenly spread: the value is in the middle, and the interval includes both.
+    #[must_use]
+    pub fn price(&self, shape: RequestShape, is_part: impl Fn(Term) -> bool) -> Estimate {
+        let at = |spread: f64| {
+            let work = shape.work(spread);
+            self.estimate(&Term::ALL.map(|term| if is_part(term) { work[term as usize] } else { 0.0 }))
+        };
+        let middle = at(0.5);
+        match at(0.0).low.zip(at(1.0).high) {
+            Some((low, high)) => Estimate::with_interval(middle.value, Interval { low, high }),
+            None => middle,
+        }
     }
 
     /// The pairs of terms that the data cannot tell apart: one can be traded for the other.
@@ -180,9 +205,15 @@ impl Coefficients {
         };
         let pairs = Term::ALL.into_iter().enumerate();
         let pairs = pairs.flat_map(|(place, one)| Term::ALL[place + 1..].iter().map(move |&other| (one, other)));
+        let is_unknown = Term::ALL.map(|term| {
+            let cost = self.term(term);
+            cost.interval().is_some_and(|interval| interval.width() > cost.value)
+        });
         let is_traded = |&(one, other): &(Term, Term)| {
             let size = (covariance(one, one) * covariance(other, other)).sqrt();
-            size > 0.0 && covariance(one, other) / size < TRADED
+            let limit =
+                if is_unknown[one as usize] && is_unknown[other as usize] { TRADED_AMONG_THREE } else { TRADED };
+            size > 0.0 && covariance(one, other) / size < limit
         };
         pairs.filter(is_traded).collect()
     }
@@ -190,6 +221,10 @@ impl Coefficients {
 
 /// Two terms with a correlation below this cannot be told apart.
 const TRADED: f64 = -0.7;
+
+/// The same, if the interval of both is wider than their value. Three costs of which only the sum is known have correlations
+/// of -0.5 with each other.
+const TRADED_AMONG_THREE: f64 = -0.45;
 
 /// A request to be priced.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -205,16 +240,18 @@ pub struct RequestShape {
 impl RequestShape {
     /// The work of one request among equal requests. The first token comes from the prefill, every other one from a
     /// decode step that all requests in flight share.
+    ///
+    /// Equal requests either run in step, with the same context and no padding (`spread` 0), or started at times spread
+    /// over their length (`spread` 1). Then the longest context of n of them is on average n / (n + 1) of the way to its
+    /// end.
     #[must_use]
-    pub fn work(&self) -> Work {
+    pub fn work(&self, spread: f64) -> Work {
         let steps = (self.output - 1.0).max(0.0);
         let context = steps * self.input + steps * (steps + 1.0) / 2.0;
-        // Equal requests either run in step, with the same context, or started at different times. Then the longest
-        // context of n of them is on average n / (n + 1) of the way to its end. The truth is in between.
         let concurrency = self.concurrency.max(1.0);
         let longest = steps * (self.input + self.output * concurrency / (concurrency + 1.0));
-        let padding = if concurrency > 1.0 { 0.5 * (longest - context).max(0.0) } else { 0.0 };
-        [self.input, 1.0, steps / self.concurrency.max(1.0), steps, context, padding]
+        let padding = if concurrency > 1.0 { spread * (longest - context).max(0.0) } else { 0.0 };
+        [self.input, 1.0, steps / concurrency, steps, context, padding]
     }
 }
 
@@ -228,8 +265,7 @@ impl CostModel {
     /// The net joules of one request, with the 95 % interval.
     #[must_use]
     pub fn price(&self, shape: RequestShape) -> Estimate {
-        let work = shape.work();
-        self.prices.estimate(|draw| joules(&work, draw))
+        self.prices.price(shape, |_| true)
     }
 }
 
@@ -288,6 +324,7 @@ impl CostModels {
         let mut total = parts.next()?.clone();
         for part in parts {
             add(&mut total.least_squares, &part.least_squares);
+            total.likelihoods.extend(part.likelihoods.iter().cloned());
             total.draws.truncate(part.draws.len());
             total.draws.iter_mut().zip(&part.draws).for_each(|(sum, draw)| add(sum, draw));
             // The goodness of fit of a sum is unknown.
@@ -318,6 +355,7 @@ mod tests {
         Coefficients {
             least_squares: draws[0],
             draws,
+            likelihoods: Vec::new(),
             r2: Some(0.9),
             r2_out_of_sample: Some(0.8),
             observations: 100,
@@ -352,6 +390,12 @@ mod tests {
     #[test]
     fn terms_that_are_traded_are_named() {
         assert_eq!(models().models[0].shares.inseparable(), [(Term::Step, Term::Sequence)]);
+        // Of the costs of a step, of a sequence and of context, only the sum is known.
+        let parts = (1..20).flat_map(|one| (1..20 - one).map(move |two| (f64::from(one), f64::from(two))));
+        let draws: Vec<Work> =
+            parts.map(|(one, two)| [0.01, 1.0, 0.05 * one, 0.05 * two, 1.0 - 0.05 * (one + two), 0.0]).collect();
+        let pairs = [(Term::Step, Term::Sequence), (Term::Step, Term::Context), (Term::Sequence, Term::Context)];
+        assert_eq!(coefficients(draws).inseparable(), pairs);
     }
 
     #[test]

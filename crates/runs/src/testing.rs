@@ -58,6 +58,7 @@ pub fn cost_models() -> CostModels {
     let shares = Coefficients {
         least_squares: draw(49),
         draws: (0..99).map(draw).collect(),
+        likelihoods: Vec::new(),
         r2: Some(0.988),
         r2_out_of_sample: Some(0.984),
         observations: 180,

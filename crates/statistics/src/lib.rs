@@ -60,7 +60,7 @@ pub use knee::{NoKnee, knee, power};
 pub use least_squares::LeastSquares;
 pub use mean::{Mean, mean};
 pub use median::{median_interval, median_interval_at};
-pub use nonnegative::{NonNegative, NonNegativeOptions, Series};
+pub use nonnegative::{Likelihood, NonNegative, NonNegativeOptions, Series};
 pub use normal::normal_p_value;
 pub use pareto::{Aim, pareto_front};
 pub use percentile::{Interpolate, median, percentile, percentiles};

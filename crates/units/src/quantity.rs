@@ -153,7 +153,7 @@ impl Seconds {
         Self(time_ms / 1e3)
     }
 
-    /// Creates a duration from nanoseconds; exact below 2^53 ns (104 days).
+    /// Creates a duration from nanoseconds. `as_nanos` returns the same number below 2^50 ns (13 days).
     #[must_use]
     pub fn from_nanos(time_ns: i64) -> Self {
         Self(time_ns as f64 / 1e9)

@@ -9,7 +9,7 @@ use ergometer_attribution::{
     CLEARLY_BETTER, Calibration, EngineLog, Observations, PrefillTime, RequestShare, RequestWork, Steps, Stretches,
     divide, equal_share_range, fit, observe,
 };
-use ergometer_runs::cost_model::{Coefficients, CostModel, CostModels, Evidence, Term, Work, joules};
+use ergometer_runs::cost_model::{Coefficients, CostModel, CostModels, Evidence, Term, joules};
 use ergometer_runs::record::EnergyMethod;
 use ergometer_runs::summary::ShareDoubt;
 use ergometer_statistics::NonNegative;
@@ -359,17 +359,18 @@ fn widen_unseen(
     (works, equal): (&[RequestWork], &[Option<EqualShare>]),
     costs: &Coefficients,
 ) {
+    let most = |term| {
+        let cost = costs.term(term);
+        cost.high.unwrap_or(cost.value)
+    };
+    let (prompt, token) = (most(Term::Prompt), most(Term::PromptToken));
     for (place, share) in shares.iter_mut().enumerate() {
         let stream = &session.loaded.streams[place];
         if equal[place].is_none() || works[place] != RequestWork::default() || stream.end <= stream.sent {
             continue;
         }
-        let mut prompt = Work::default();
-        prompt[Term::Prompt as usize] = 1.0;
-        prompt[Term::PromptToken as usize] = stream.prompt_tokens.unwrap_or(0.0);
-        let cost = costs.estimate(|draw| joules(&prompt, draw));
-        let most = if stream.prompt_tokens.is_some() { cost.high } else { equal[place].map(|equal| equal.net) };
-        share.high = share.high.max(most.unwrap_or(0.0));
+        let cost = stream.prompt_tokens.map(|tokens| prompt + tokens * token);
+        share.high = share.high.max(cost.or(equal[place].map(|equal| equal.net)).unwrap_or(0.0));
     }
 }
 

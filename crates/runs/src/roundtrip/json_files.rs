@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ergometer_clients::FailureKind;
-use ergometer_statistics::{Distribution, Estimate};
+use ergometer_statistics::{Distribution, Estimate, Likelihood};
 use ergometer_telemetry::{DeviceId, Provenance, Scope};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -164,12 +164,22 @@ fn work() -> impl Strategy<Value = Work> {
     prop::array::uniform6(float())
 }
 
+fn likelihood() -> impl Strategy<Value = Likelihood> {
+    (prop::collection::vec(float(), 4), prop::collection::vec(float(), 2), float()).prop_map(
+        |(products, two, slack)| {
+            serde_json::from_value(json!({"products": products, "targets": two, "best": two, "slack": slack})).unwrap()
+        },
+    )
+}
+
 fn coefficients() -> impl Strategy<Value = Coefficients> {
     let fit = (maybe(float()), maybe(float()), 0_usize..1000, float());
-    (work(), prop::collection::vec(work(), 0..4), fit).prop_map(
-        |(least_squares, draws, (r2, r2_out_of_sample, observations, load_range))| Coefficients {
+    let likelihoods = prop::collection::vec(likelihood(), 0..3);
+    (work(), prop::collection::vec(work(), 0..4), likelihoods, fit).prop_map(
+        |(least_squares, draws, likelihoods, (r2, r2_out_of_sample, observations, load_range))| Coefficients {
             least_squares,
             draws,
+            likelihoods,
             r2,
             r2_out_of_sample,
             observations,

@@ -78,6 +78,11 @@ impl Gram {
         Self { terms, products: vec![0.0; terms * terms], targets: vec![0.0; terms], squares: 0.0, sum: 0.0, count: 0 }
     }
 
+    /// From the sums of work x work and of work x value alone, which is enough to solve for coefficients.
+    pub(super) const fn from_sums(products: Vec<f64>, targets: Vec<f64>) -> Self {
+        Self { terms: targets.len(), products, targets, squares: 0.0, sum: 0.0, count: 0 }
+    }
+
     pub(super) fn sum<'a>(parts: impl Iterator<Item = &'a Self>, terms: usize) -> Self {
         let mut whole = Self::new(terms);
         for part in parts {

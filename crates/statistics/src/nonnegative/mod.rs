@@ -11,6 +11,7 @@
 //!   would. The likelihood is flattened until the data count as `evidence` independent observations.
 
 mod gram;
+mod likelihood;
 mod sampler;
 mod solve;
 
@@ -18,6 +19,7 @@ use fastrand::Rng;
 
 use gram::Gram;
 pub use gram::Series;
+pub use likelihood::Likelihood;
 
 /// The observations per block of the bootstrap.
 const BLOCK: usize = 5;
@@ -51,6 +53,8 @@ pub struct NonNegative {
     pub least_squares: Vec<f64>,
     /// Sets of coefficients that fit almost as well.
     pub draws: Vec<Vec<f64>>,
+    /// All coefficients that fit almost as well.
+    pub likelihood: Likelihood,
     /// The share of the variance that the least squares solution explains.
     pub r2: Option<f64>,
     /// The same, for values that were predicted from the rest of the data.
@@ -99,6 +103,7 @@ impl NonNegative {
             draws.extend(sampler::draws(&gram, noise * flattening, DRAWS, &mut rng));
         }
         Some(Self {
+            likelihood: Likelihood::new(&whole, &least_squares, noise * flattening),
             r2: whole.r2(&least_squares),
             r2_out_of_sample: out_of_sample(&blocks, &whole),
             least_squares,
@@ -182,13 +187,40 @@ mod tests {
         let mut series = Series::new(2);
         for i in 0..60 {
             let amount = 1.0 + f64::from(i % 9);
-            series.push(&[amount, amount], 3.0 * amount + 0.01 * f64::from(i % 2));
+            series.push(&[amount, amount], 3.0 * amount + 0.01 * (f64::from(i % 2) - 0.5));
         }
         let fit = NonNegative::fit(&[series], options(50.0)).unwrap();
         let (low, high) = quantiles(&fit, 0);
         assert!(low < 0.4 && high > 2.6, "one of them may cost anything from 0 to 3: {low} to {high}");
         let sums = fit.draws.iter().map(|draw| draw[0] + draw[1]);
         assert!(sums.into_iter().all(|sum| (sum - 3.0).abs() < 0.1), "their sum is known");
+        // The percentiles of the draws leave the ends out; the likelihood does not.
+        let (low, high) = fit.likelihood.range(&[0.0, 1.0]);
+        assert!(low < 1e-6 && high > 3.0, "{low} to {high}");
+        let (low, high) = fit.likelihood.range(&[1.0, 1.0]);
+        assert!((2.99..3.0).contains(&low) && (3.0..3.01).contains(&high), "{low} to {high}");
+    }
+
+    #[test]
+    fn the_likelihood_of_well_known_costs_is_that_of_normal_noise() {
+        let mut rng = Rng::with_seed(9);
+        let mut series = Series::new(2);
+        for _ in 0..2000 {
+            let work = [rng.f64() * 10.0, rng.f64() * 5.0];
+            series.push(&work, 2.0 * work[0] + 7.0 * work[1] + rng.f64() - 0.5);
+        }
+        let fit = NonNegative::fit(&[series], options(1e9)).unwrap();
+        let mut values: Vec<f64> = fit.draws.iter().map(|draw| draw[1]).collect();
+        values.sort_by(f64::total_cmp);
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64;
+        let (low, high) = fit.likelihood.range(&[0.0, 1.0]);
+        // The draws are resampled as well, which the likelihood is not.
+        let ratio = (high - low) / (2.0 * 1.96 * variance.sqrt());
+        assert!((0.7..1.1).contains(&ratio), "{ratio}");
+        assert!((f64::midpoint(low, high) - fit.least_squares[1]).abs() < 1e-6);
+        // A term that is not used costs nothing, whatever the amount.
+        assert_eq!(fit.likelihood.range(&[0.0, 0.0, 5.0]), (0.0, 0.0));
     }
 
     #[test]

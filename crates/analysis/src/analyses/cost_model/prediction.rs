@@ -3,7 +3,7 @@
 use ergometer_charts::{Cell, Table};
 use ergometer_diagnostics::Message;
 use ergometer_runs::Summary;
-use ergometer_runs::cost_model::{CostModels, RequestShape, Term, Work, joules};
+use ergometer_runs::cost_model::{CostModels, RequestShape, Term};
 use ergometer_runs::saved::Run;
 use ergometer_statistics::Estimate;
 use ergometer_units::format::{quantity, significant, thousands};
@@ -42,19 +42,12 @@ impl Prediction {
 /// Prices each shape, over all counted devices.
 pub(super) fn predict(models: &CostModels, shapes: &[RequestShape]) -> Vec<Prediction> {
     let Some(prices) = models.total(|model| &model.prices) else { return Vec::new() };
-    let price = |&shape: &RequestShape| {
-        let work = shape.work();
-        let only = |is_part: fn(Term) -> bool| -> Work {
-            Term::ALL.map(|term| if is_part(term) { work[term as usize] } else { 0.0 })
-        };
-        let prefill = only(|term| matches!(term, Term::PromptToken | Term::Prompt));
-        let decode = only(|term| !matches!(term, Term::PromptToken | Term::Prompt));
-        Prediction {
-            shape,
-            request: prices.estimate(|draw| joules(&work, draw)),
-            prefill: prices.estimate(|draw| joules(&prefill, draw)),
-            decode: prices.estimate(|draw| joules(&decode, draw)),
-        }
+    let is_prefill = |term| matches!(term, Term::PromptToken | Term::Prompt);
+    let price = |&shape: &RequestShape| Prediction {
+        shape,
+        request: prices.price(shape, |_| true),
+        prefill: prices.price(shape, is_prefill),
+        decode: prices.price(shape, |term| !is_prefill(term)),
     };
     shapes.iter().map(price).collect()
 }
