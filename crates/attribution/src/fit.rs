@@ -52,7 +52,7 @@ pub fn fit(
 }
 
 fn coefficients(all: &[&Observations], with_padding: bool, worth: f64, load_range: f64) -> Option<Coefficients> {
-    let terms = if with_padding { TERMS } else { Term::Padding as usize };
+    let terms = if with_padding { TERMS } else { Term::PaddedContext as usize };
     let series: Vec<Series> = all
         .iter()
         .map(|observations| {
@@ -64,7 +64,7 @@ fn coefficients(all: &[&Observations], with_padding: bool, worth: f64, load_rang
     let found = NonNegative::fit(&series, NonNegativeOptions { evidence: worth, seed: 0 })?;
     let full = |values: &[f64]| {
         let mut work = Work::default();
-        work.iter_mut().zip(values).for_each(|(place, value)| *place = *value);
+        work.iter_mut().zip(values).for_each(|(place, value)| *place = rounded(*value));
         work
     };
     Some(Coefficients {
@@ -76,4 +76,9 @@ fn coefficients(all: &[&Observations], with_padding: bool, worth: f64, load_rang
         observations: found.observations,
         load_range,
     })
+}
+
+/// A value with six significant digits: the draws have an error of percents, and there are many in a file.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
 }

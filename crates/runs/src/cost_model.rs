@@ -15,7 +15,7 @@ use ergometer_telemetry::{DeviceId, Scope};
 use serde::{Deserialize, Serialize};
 
 use crate::ReadError;
-use crate::store::{StoreError, remove_file, write_json};
+use crate::store::{StoreError, remove_file, write_compact_json};
 
 /// The name of the file.
 pub const COST_MODEL_FILE: &str = "cost_model.json";
@@ -40,14 +40,14 @@ pub enum Term {
     Sequence,
     /// A token of context that a sequence reads in a decode step.
     Context,
-    /// A token of padding: from the context of a sequence up to the longest context of its step. Only for predictions.
-    Padding,
+    /// A token of context, or of padding up to the longest context of its step ([`padded_context`]). Only for predictions.
+    PaddedContext,
 }
 
 impl Term {
     /// All terms.
     pub const ALL: [Self; TERMS] =
-        [Self::PromptToken, Self::Prompt, Self::Step, Self::Sequence, Self::Context, Self::Padding];
+        [Self::PromptToken, Self::Prompt, Self::Step, Self::Sequence, Self::Context, Self::PaddedContext];
 
     /// Its name in files.
     #[must_use]
@@ -58,7 +58,7 @@ impl Term {
             Self::Step => "step",
             Self::Sequence => "sequence",
             Self::Context => "context",
-            Self::Padding => "padding",
+            Self::PaddedContext => "padded_context",
         }
     }
 }
@@ -179,18 +179,18 @@ impl Coefficients {
         self.estimate(&work)
     }
 
-    /// The net joules of the chosen terms of one request, with the 95 % interval. Requests run neither quite in step nor
-    /// evenly spread: the value is in the middle, and the interval includes both.
+    /// The net joules of the chosen terms of one request, with the 95 % interval. The value is for requests that run in
+    /// step, as equal requests in a closed loop do. The interval includes requests that are spread.
     #[must_use]
     pub fn price(&self, shape: RequestShape, is_part: impl Fn(Term) -> bool) -> Estimate {
         let at = |spread: f64| {
             let work = shape.work(spread);
             self.estimate(&Term::ALL.map(|term| if is_part(term) { work[term as usize] } else { 0.0 }))
         };
-        let middle = at(0.5);
-        match at(0.0).low.zip(at(1.0).high) {
-            Some((low, high)) => Estimate::with_interval(middle.value, Interval { low, high }),
-            None => middle,
+        let in_step = at(0.0);
+        match in_step.low.zip(at(1.0).high) {
+            Some((low, high)) => Estimate::with_interval(in_step.value, Interval { low, high }),
+            None => in_step,
         }
     }
 
@@ -226,6 +226,17 @@ const TRADED: f64 = -0.7;
 /// of -0.5 with each other.
 const TRADED_AMONG_THREE: f64 = -0.45;
 
+/// A token of padding costs at most as much as this many tokens of context. The limit is high because servers may pad
+/// batches as well as contexts. Without a limit, runs of equal requests, which need no padding, would leave its cost open.
+const MOST_PER_PADDING: f64 = 16.0;
+
+/// The amount of [`Term::PaddedContext`] in steps with these tokens of context and padding. A cost of this term adds to the
+/// cost of context and of padding, so that padding cannot cost more than its limit.
+#[must_use]
+pub fn padded_context(context: f64, padding: f64) -> f64 {
+    context + MOST_PER_PADDING * padding.max(0.0)
+}
+
 /// A request to be priced.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RequestShape {
@@ -250,8 +261,8 @@ impl RequestShape {
         let context = steps * self.input + steps * (steps + 1.0) / 2.0;
         let concurrency = self.concurrency.max(1.0);
         let longest = steps * (self.input + self.output * concurrency / (concurrency + 1.0));
-        let padding = if concurrency > 1.0 { spread * (longest - context).max(0.0) } else { 0.0 };
-        [self.input, 1.0, steps / concurrency, steps, context, padding]
+        let padding = if concurrency > 1.0 { spread * (longest - context) } else { 0.0 };
+        [self.input, 1.0, steps / concurrency, steps, context, padded_context(context, padding)]
     }
 }
 
@@ -299,9 +310,9 @@ impl CostModels {
         remove_file(path)
     }
 
-    /// Writes a file, atomically.
+    /// Writes a file, atomically. On one line, because indented numbers take five times the space.
     pub fn write_file(&self, path: &Path) -> Result<(), StoreError> {
-        write_json(path, self)
+        write_compact_json(path, self)
     }
 
     /// The model of a device and scope.
@@ -338,7 +349,7 @@ impl CostModels {
     #[must_use]
     pub fn terms(&self) -> BTreeMap<Term, Estimate> {
         let total = self.total(|model| &model.shares);
-        let shown = Term::ALL.into_iter().filter(|&term| term != Term::Padding);
+        let shown = Term::ALL.into_iter().filter(|&term| term != Term::PaddedContext);
         total.map(|total| shown.map(|term| (term, total.term(term))).collect()).unwrap_or_default()
     }
 }
@@ -414,6 +425,6 @@ mod tests {
         two.models.push(CostModel { device: DeviceId::gpu(1), ..two.models[0].clone() });
         let (one, both) = (models().terms(), two.terms());
         assert!((both[&Term::Prompt].value - 2.0 * one[&Term::Prompt].value).abs() < 1e-9);
-        assert!(!both.contains_key(&Term::Padding));
+        assert!(!both.contains_key(&Term::PaddedContext));
     }
 }

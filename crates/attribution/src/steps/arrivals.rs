@@ -304,6 +304,8 @@ impl Iterator for Clusters<'_> {
 
 #[cfg(test)]
 mod tests {
+    use ergometer_runs::cost_model::padded_context;
+
     use super::*;
     use crate::Steps;
 
@@ -338,7 +340,8 @@ mod tests {
         assert_eq!(row(Term::Step), [0.0, 1.0, 0.0, 1.0, 1.0]);
         assert_eq!(row(Term::Sequence), [0.0, 2.0, 0.0, 3.0, 2.0]);
         assert_eq!(row(Term::Context), [0.0, 152.0, 0.0, 102.0 + 52.0 + 8.0, 103.0 + 9.0]);
-        assert_eq!(row(Term::Padding), [0.0, 50.0, 0.0, 3.0 * 102.0 - 162.0, 2.0 * 103.0 - 112.0]);
+        let padded = [(0.0, 0.0), (152.0, 50.0), (0.0, 0.0), (162.0, 144.0), (112.0, 94.0)];
+        assert_eq!(row(Term::PaddedContext), padded.map(|(context, padding)| padded_context(context, padding)));
         let first = steps.requests()[0];
         assert!((first.work[Term::Step as usize] - (0.5 + 1.0 / 3.0 + 0.5)).abs() < 1e-12);
         assert_eq!((first.steps, first.steps_alone), (3.0, 0.0));

@@ -5,7 +5,7 @@ mod engine_log;
 mod iterations;
 mod tokens;
 
-use ergometer_runs::cost_model::{Evidence, Term, Work};
+use ergometer_runs::cost_model::{Evidence, Term, Work, padded_context};
 use ergometer_units::Timestamp;
 
 use crate::Stream;
@@ -66,7 +66,8 @@ impl Step {
         let sequences = work[Term::Sequence as usize];
         if sequences > 0.0 {
             work[Term::Step as usize] = self.count;
-            work[Term::Padding as usize] = (longest * sequences - work[Term::Context as usize]).max(0.0);
+            let context = work[Term::Context as usize];
+            work[Term::PaddedContext as usize] = padded_context(context, longest * sequences - context);
         }
         work
     }

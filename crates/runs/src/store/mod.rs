@@ -42,8 +42,17 @@ pub use telemetry::{TELEMETRY_FILE, TelemetryWriter};
 
 /// Writes a value as indented JSON, atomically.
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
+    write_line(path, serde_json::to_vec_pretty(value))
+}
+
+/// Writes a value as JSON on one line, atomically.
+pub fn write_compact_json(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
+    write_line(path, serde_json::to_vec(value))
+}
+
+fn write_line(path: &Path, text: serde_json::Result<Vec<u8>>) -> Result<(), StoreError> {
     let encoding = |cause: serde_json::Error| StoreError::Encoding { path: path.to_path_buf(), cause: Box::new(cause) };
-    let mut text = serde_json::to_vec_pretty(value).map_err(encoding)?;
+    let mut text = text.map_err(encoding)?;
     text.push(b'\n');
     partial::PartialFile::write_whole(path, &text)
 }

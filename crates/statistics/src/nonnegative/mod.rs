@@ -25,7 +25,7 @@ pub use likelihood::Likelihood;
 const BLOCK: usize = 5;
 
 /// The resamples of the bootstrap, and the draws from each.
-const RESAMPLES: usize = 40;
+const RESAMPLES: usize = 100;
 const DRAWS: usize = 5;
 
 /// The parts of the data that are predicted from the others.

@@ -113,12 +113,12 @@ impl Cost {
 }
 
 fn words(term: Term) -> &'static str {
-    COSTS.iter().find(|unit| unit.term == term).map_or("token of padding", |unit| unit.words)
+    COSTS.iter().find(|unit| unit.term == term).map_or("token of padded context", |unit| unit.words)
 }
 
 /// The pairs of shown costs that the data cannot tell apart.
 fn inseparable(total: &Coefficients) -> Vec<(Term, Term)> {
-    total.inseparable().into_iter().filter(|pair| pair.1 != Term::Padding).collect()
+    total.inseparable().into_iter().filter(|pair| pair.1 != Term::PaddedContext).collect()
 }
 
 fn costs_json(costs: &[Cost]) -> Map<String, Value> {
