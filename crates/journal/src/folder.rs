@@ -46,6 +46,15 @@ impl JournalFolder {
         self.manifest_path().is_file()
     }
 
+    /// Whether the journal exists, or why that cannot be known, for example without the permission to look.
+    pub fn try_exists(&self) -> Result<bool, JournalError> {
+        let path = self.manifest_path();
+        match fs::metadata(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            found => Ok(found.map_err(JournalError::io("read", &path))?.is_file()),
+        }
+    }
+
     /// Creates the journal.
     pub fn create(&self, manifest: &Manifest) -> Result<(), JournalError> {
         let folder = self.folder();
@@ -89,8 +98,9 @@ impl JournalFolder {
         let folder = self.folder();
         let entries = fs::read_dir(&folder).map_err(JournalError::io("read", &folder))?;
         let number = |name: &str| name.strip_prefix("session-")?.strip_suffix(".events.jsonl")?.parse().ok();
-        let mut sessions: Vec<u32> =
-            entries.filter_map(|entry| number(&entry.ok()?.file_name().to_string_lossy())).collect();
+        let names = entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<Result<Vec<_>, _>>();
+        let names = names.map_err(JournalError::io("read", &folder))?;
+        let mut sessions: Vec<u32> = names.iter().filter_map(|name| number(&name.to_string_lossy())).collect();
         sessions.sort_unstable();
         Ok(sessions)
     }
@@ -166,6 +176,22 @@ impl JournalFolder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_journal_that_cannot_be_looked_at_is_an_error() {
+        let run = tempfile::tempdir().unwrap();
+        let journal = JournalFolder::of_run(run.path());
+        assert!(!journal.try_exists().unwrap());
+        fs::create_dir(journal.folder()).unwrap();
+        fs::write(journal.manifest_path(), "{}").unwrap();
+        assert!(journal.try_exists().unwrap());
+        fs::remove_dir_all(journal.folder()).unwrap();
+        // A link to itself fails for every user, unlike a folder without permissions.
+        std::os::unix::fs::symlink(journal.folder(), journal.folder()).unwrap();
+        let error = journal.try_exists().unwrap_err().to_string();
+        assert!(error.starts_with("cannot read "), "{error}");
+    }
 
     #[cfg(unix)]
     #[test]

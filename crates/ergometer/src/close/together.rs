@@ -17,7 +17,7 @@ use super::attribution::{Observed, fit_models};
 use super::review_results::ReviewResults;
 use super::session::{LoadedSession, MeteredSession};
 use super::{CloseError, ClosedRun, close};
-use crate::journal::{JournalFolder, Lock, Manifest, SessionEvents, order};
+use crate::journal::{JournalError, JournalFolder, Lock, Manifest, SessionEvents, order};
 
 /// A run that takes part in a fit. Reading it changes nothing.
 struct Member {
@@ -104,10 +104,10 @@ fn is_any_record<'a>(sessions: impl Iterator<Item = &'a SessionEvents>) -> bool 
 }
 
 /// Whether a run has a record, so that it can be closed.
-pub(crate) fn has_record(journal: &JournalFolder) -> bool {
-    let sessions = journal.sessions().unwrap_or_default().into_iter();
-    let events: Vec<SessionEvents> = sessions.filter_map(|number| journal.events(number).ok()).collect();
-    is_any_record(events.iter())
+pub(crate) fn has_record(journal: &JournalFolder) -> Result<bool, JournalError> {
+    let events = journal.sessions()?.into_iter().map(|number| journal.events(number));
+    let events = events.collect::<Result<Vec<SessionEvents>, _>>()?;
+    Ok(is_any_record(events.iter()))
 }
 
 /// Copies the steps of an engine log that belong to a run into its journal, for [`close`]. A cost model that was fitted to

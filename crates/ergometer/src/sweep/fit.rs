@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{SweepError, SweepFolder};
 use crate::close::{self, CloseError, ClosedRun, same_folder};
-use crate::journal::JournalFolder;
+use crate::journal::{JournalError, JournalFolder};
 use crate::run::Target;
 use ergometer_runs::Summary;
 use ergometer_runs::sweep::Sweep;
@@ -32,7 +32,7 @@ pub fn attribute(paths: &[PathBuf], engine_log: Option<&Path>) -> Result<Attribu
         }
         let folder = SweepFolder::prepare(&Target::Resume(path.clone()))?;
         let sweep = Sweep::read(path)?;
-        let found = self::folders(&sweep, path);
+        let found = self::folders(&sweep, path)?;
         left_out.extend(run_folders(&sweep, path).filter(|run| run.is_dir() && !found.contains(run)));
         if found.is_empty() {
             let is_finalized = run_folders(&sweep, path).any(|run| Summary::read(&run).is_ok());
@@ -61,12 +61,14 @@ fn run_folders<'a>(sweep: &'a Sweep, folder: &'a Path) -> impl Iterator<Item = P
 }
 
 /// The runs of a sweep that can be fitted: they have a journal with a record.
-pub(super) fn folders(sweep: &Sweep, folder: &Path) -> Vec<PathBuf> {
-    let has_record = |run: &PathBuf| {
+pub(super) fn folders(sweep: &Sweep, folder: &Path) -> Result<Vec<PathBuf>, JournalError> {
+    let has_record = |run: &Path| {
         let journal = JournalFolder::of_run(run);
-        journal.exists() && (Summary::read(run).is_ok() || close::has_record(&journal))
+        Ok(journal.try_exists()? && (Summary::read(run).is_ok() || close::has_record(&journal)?))
     };
-    run_folders(sweep, folder).filter(has_record).collect()
+    run_folders(sweep, folder)
+        .filter_map(|run| has_record(&run).map(|has_record| has_record.then_some(run)).transpose())
+        .collect()
 }
 
 /// Takes the figures of all runs from their summaries. A run without a summary is not complete.

@@ -322,7 +322,7 @@ impl Runner<'_> {
     /// Fits one cost model to all runs that have results, and takes their new figures. Runs without energy of their
     /// requests keep their files.
     async fn fit_together(&mut self) -> Result<(), SweepError> {
-        let folders = fit::folders(&self.sweep, self.folder.now());
+        let folders = fit::folders(&self.sweep, self.folder.now())?;
         let has_costs = |folder: &PathBuf| matches!(CostModels::read(folder), Ok(Some(_)));
         if folders.len() < 2 || !folders.iter().any(has_costs) {
             return Ok(());

@@ -99,6 +99,26 @@ async fn a_fit_that_fails_does_not_hide_how_the_sweep_ended() {
     assert_eq!(fitted_runs(&runs[0]), [""; 0]);
 }
 
+#[tokio::test]
+async fn a_run_whose_journal_cannot_be_read_is_not_left_out() {
+    let (_folder, path, runs) = sweep();
+    // Killed before it was closed. Reading a folder as a file fails for every user.
+    std::fs::remove_file(runs[1].join("summary.json")).unwrap();
+    let events = runs[1].join("journal/session-0.events.jsonl");
+    std::fs::remove_file(&events).unwrap();
+    std::fs::create_dir(&events).unwrap();
+    let error = attribute(std::slice::from_ref(&path), None).unwrap_err().to_string();
+    assert!(error.contains("cannot read") && error.contains("concurrency_4"), "{error}");
+
+    let finished = stopped(&path).await;
+    assert!(finished.is_interrupted && finished.failure.is_none());
+    let error = finished.fit_failure.unwrap().to_string();
+    assert!(error.contains("cannot read") && error.contains("concurrency_4"), "{error}");
+    for run in [&runs[0], &runs[2]] {
+        assert_eq!(fitted_runs(run), [""; 0]);
+    }
+}
+
 #[test]
 fn attributing_a_sweep_updates_its_figures() {
     let (folder, path, runs) = sweep();
