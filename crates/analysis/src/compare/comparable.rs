@@ -10,7 +10,7 @@ use super::Group;
 use super::settings::settings;
 use ergometer_clients::Locality;
 use ergometer_runs::Summary;
-use ergometer_runs::config::{RunConfig, Schedule, Slo};
+use ergometer_runs::config::{LimitedMetric, RunConfig, Schedule, Slo};
 use ergometer_runs::saved::Run;
 use ergometer_runs::sweep::label;
 use ergometer_telemetry::SystemInfo;
@@ -161,18 +161,11 @@ fn text_fact(text: &str) -> Value {
 
 /// Latency limits in the syntax of `--slo`, such as `ttft=200ms,e2e=5s`; null if there are none.
 fn limits_fact(slo: &Slo) -> Value {
-    let limits = [
-        ("ttft", slo.ttft_s),
-        ("ttft_scheduled", slo.ttft_scheduled_s),
-        ("tpot", slo.tpot_s),
-        ("itl", slo.itl_s),
-        ("e2e", slo.e2e_s),
-    ];
-    let limit = |(name, seconds): (&str, Option<f64>)| {
-        let micros = (seconds? * 1e6).round();
+    let limit = |metric: LimitedMetric| {
+        let (name, micros) = (metric.name(), (slo.limit(metric)? * 1e6).round());
         Some(if micros < 1e6 { format!("{name}={}ms", micros / 1e3) } else { format!("{name}={}s", micros / 1e6) })
     };
-    let limits: Vec<String> = limits.into_iter().filter_map(limit).collect();
+    let limits: Vec<String> = LimitedMetric::ALL.into_iter().filter_map(limit).collect();
     text_fact(&limits.join(","))
 }
 

@@ -4,7 +4,7 @@ use ergometer_charts::{Axis, Chart, Mark, Panel, Side};
 
 use super::{Plot, PlotInput};
 use crate::AnalysisError;
-use ergometer_runs::config::Slo;
+use ergometer_runs::config::LimitedMetric;
 use ergometer_runs::saved::Query;
 
 pub(super) struct LatencyCdf;
@@ -14,8 +14,8 @@ struct Latency {
     id: &'static str,
     title: &'static str,
     label: &'static str,
-    /// The limit in the run's configuration.
-    limit: fn(&Slo) -> Option<f64>,
+    /// The metric of its limit in the run's configuration.
+    limit: LimitedMetric,
     of: fn(&Query) -> Option<f64>,
 }
 
@@ -24,17 +24,17 @@ const LATENCIES: [Latency; 3] = [
         id: "ttft_cdf",
         title: "Time to first token (TTFT)",
         label: "time to first token",
-        limit: |slo| slo.ttft_s,
+        limit: LimitedMetric::Ttft,
         of: Query::ttft,
     },
     Latency {
         id: "tpot_cdf",
         title: "Time per output token (TPOT)",
         label: "TPOT",
-        limit: |slo| slo.tpot_s,
+        limit: LimitedMetric::Tpot,
         of: Query::tpot,
     },
-    Latency { id: "e2e_cdf", title: "E2E latency", label: "E2E latency", limit: |slo| slo.e2e_s, of: Query::e2e },
+    Latency { id: "e2e_cdf", title: "E2E latency", label: "E2E latency", limit: LimitedMetric::E2e, of: Query::e2e },
 ];
 
 /// Maximum number of steps of a distribution: more than a picture has pixels.
@@ -73,7 +73,7 @@ fn draw(latency: &Latency, input: &PlotInput) -> Option<Chart> {
         return None;
     }
     let config = first.summary.profiler_config.known().filter(|_| input.runs.len() == 1);
-    let limit = config.and_then(|config| (latency.limit)(&config.slo));
+    let limit = config.and_then(|config| config.slo.limit(latency.limit));
     marks.extend(limit.map(|at| Mark::Rule {
         side: Side::X,
         at,

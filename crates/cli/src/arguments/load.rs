@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use ergometer_clients::Protocol;
 use ergometer_diagnostics::Diagnostic;
-use ergometer_runs::config::{Arrivals, ArrivalsError, Slo, Think};
+use ergometer_runs::config::{Arrivals, ArrivalsError, LimitedMetric, Slo, Think};
 
 use crate::figures::{parse_duration, parse_positive, parse_up_to};
 use crate::phrasing::Options;
@@ -109,27 +109,22 @@ pub(super) fn parse_slo(text: &str) -> Result<Slo, String> {
         let Some((name, limit)) = part.split_once('=') else {
             return Err(format!("`{part}` is not a limit: write ttft=200ms"));
         };
-        let place = match name.trim() {
-            "ttft" => &mut slo.ttft_s,
-            "ttft_scheduled" => &mut slo.ttft_scheduled_s,
-            "tpot" => &mut slo.tpot_s,
-            "itl" => &mut slo.itl_s,
-            "e2e" => &mut slo.e2e_s,
-            other => {
-                return Err(format!(
-                    "unknown metric `{other}`: the metrics are ttft, ttft_scheduled, tpot, itl and e2e"
-                ));
-            }
-        };
+        let metric = parse_limited_metric(name.trim())?;
         let seconds = parse_duration(limit.trim())?.as_secs_f64();
         if seconds == 0.0 {
             return Err(format!("{name}=0 would fail every request"));
         }
-        if place.replace(seconds).is_some() {
+        if slo.set_limit(metric, seconds).is_some() {
             return Err(format!("{name} is given twice"));
         }
     }
     Ok(slo)
+}
+
+fn parse_limited_metric(name: &str) -> Result<LimitedMetric, String> {
+    let [first @ .., last] = LimitedMetric::ALL.map(LimitedMetric::name);
+    LimitedMetric::find(name)
+        .ok_or_else(|| format!("unknown metric `{name}`: the metrics are {} and {last}", first.join(", ")))
 }
 
 #[cfg(test)]
@@ -143,6 +138,8 @@ mod tests {
         for wrong in ["", "ttft", "ttft=", "ttft=5", "speed=5s", "ttft=1s,ttft=2s", "e2e=0s"] {
             assert!(parse_slo(wrong).is_err(), "{wrong}");
         }
+        let unknown = "unknown metric `speed`: the metrics are ttft, ttft_scheduled, tpot, itl and e2e";
+        assert_eq!(parse_slo("speed=5s"), Err(String::from(unknown)));
     }
 
     #[test]

@@ -19,5 +19,5 @@ pub use run_config::{MissingSecret, Prices, RunConfig};
 pub use saved::SavedConfig;
 pub use schedule::{Arrivals, ArrivalsError, Axis, Schedule};
 pub use sensor::SensorSetting;
-pub use slo::Slo;
+pub use slo::{LimitedMetric, Slo};
 pub use think::Think;

@@ -17,10 +17,10 @@ use super::cell::{count_cell, quantity_cell, share_cell};
 use super::entries;
 use super::{Analysis, Findings, Options};
 use crate::AnalysisError;
-use ergometer_runs::config::Slo;
+use ergometer_runs::config::{LimitedMetric, Slo};
 use ergometer_runs::saved::Run;
 use ergometer_statistics::Estimate;
-use timing::{LimitedMetric, MeasuredTime, Timing};
+use timing::{MeasuredTime, Timing};
 
 /// The share of requests that must meet a proposed limit.
 const PROPOSED: f64 = 0.99;
@@ -150,7 +150,7 @@ struct LimitResults {
 impl LimitResults {
     fn new(run: &Run, timings: &[Timing], limits: Slo, resampling: Resampling) -> Self {
         let each = LimitedMetric::ALL.into_iter().filter_map(|what| {
-            let limit = what.limit_in(&limits)?;
+            let limit = limits.limit(what)?;
             let others = |timing: &Timing| {
                 LimitedMetric::ALL.into_iter().all(|other| other == what || timing.meets(other, &limits))
             };
@@ -193,7 +193,7 @@ impl LimitResults {
             "broken_most": self.most_missed().map(|one| one.what.name()),
         }));
         // With null for a metric without a limit, unlike `Slo` in summary.json.
-        let limit = |what: LimitedMetric| (format!("{}_s", what.name()), entries::number(what.limit_in(&self.limits)));
+        let limit = |what: LimitedMetric| (format!("{}_s", what.name()), entries::number(self.limits.limit(what)));
         let limits: Map<String, Value> = LimitedMetric::ALL.into_iter().map(limit).collect();
         findings.data = entries::map(json!({
             "limits": limits, "limits_of": whose,
@@ -218,7 +218,7 @@ impl LimitResults {
         let mut table = Table::new("goodput", "Requests within the latency limits", &columns);
         for one in &self.each {
             table.rows.push(vec![
-                Cell::text(one.what.head()),
+                Cell::text(one.what.label()),
                 quantity_cell(Some(one.limit), "s"),
                 share_cell(one.kept.share()),
                 count_cell(one.kept.kept),
@@ -235,7 +235,7 @@ impl LimitResults {
         }
         if let Some(one) = self.most_missed() {
             let broken = one.kept.all - one.kept.kept;
-            table.notes.push(format!("Limit missed most often: {} ({broken} requests).", one.what.head()));
+            table.notes.push(format!("Limit missed most often: {} ({broken} requests).", one.what.label()));
         }
         table.notes.push(String::from(
             "A failed request meets no limit. Percentile of the limit: p90 means that 90 % of the completed requests \
@@ -292,7 +292,7 @@ fn proposed_table(proposed: &[(LimitedMetric, Option<f64>)], timings: &[Timing])
     let columns = [("limit", "limit"), ("99 % of requests within", "limit_s")];
     let mut table = Table::new("limits_kept", "Smallest limits that 99 % of requests meet", &columns);
     for (what, limit) in proposed {
-        table.rows.push(vec![Cell::text(what.head()), quantity_cell(*limit, "s")]);
+        table.rows.push(vec![Cell::text(what.label()), quantity_cell(*limit, "s")]);
     }
     let completed = count(timings, |timing| timing.is_completed);
     table.notes.push(format!("Each limit on its own, over {completed} completed requests."));

@@ -6,55 +6,8 @@ use ergometer_units::{Seconds, Timestamp};
 
 use super::super::order::sending_order;
 use crate::AnalysisError;
-use ergometer_runs::config::Slo;
+use ergometer_runs::config::{LimitedMetric, Slo};
 use ergometer_runs::saved::{Attempt, AttemptOutcome, Run};
-
-/// A metric that can be limited, in the order of [`Slo`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LimitedMetric {
-    Ttft,
-    TtftScheduled,
-    Tpot,
-    Itl,
-    E2e,
-}
-
-impl LimitedMetric {
-    pub(super) const ALL: [Self; 5] = [Self::Ttft, Self::TtftScheduled, Self::Tpot, Self::Itl, Self::E2e];
-
-    /// The name on the command line and in JSON.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Ttft => "ttft",
-            Self::TtftScheduled => "ttft_scheduled",
-            Self::Tpot => "tpot",
-            Self::Itl => "itl",
-            Self::E2e => "e2e",
-        }
-    }
-
-    /// The label in tables.
-    pub(super) const fn head(self) -> &'static str {
-        match self {
-            Self::Ttft => "TTFT",
-            Self::TtftScheduled => "TTFT from scheduled time",
-            Self::Tpot => "TPOT",
-            Self::Itl => "longest ITL",
-            Self::E2e => "E2E",
-        }
-    }
-
-    /// The limit of this metric in seconds.
-    pub(super) const fn limit_in(self, limits: &Slo) -> Option<f64> {
-        match self {
-            Self::Ttft => limits.ttft_s,
-            Self::TtftScheduled => limits.ttft_scheduled_s,
-            Self::Tpot => limits.tpot_s,
-            Self::Itl => limits.itl_s,
-            Self::E2e => limits.e2e_s,
-        }
-    }
-}
 
 /// The measured value of a metric for one request.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -93,7 +46,7 @@ impl Timing {
 
     /// Whether the request meets a limit. Every completed request meets an absent limit.
     pub(super) fn meets(&self, what: LimitedMetric, limits: &Slo) -> bool {
-        self.is_completed && what.limit_in(limits).is_none_or(|limit| self.took(what).meets(limit))
+        self.is_completed && limits.limit(what).is_none_or(|limit| self.took(what).meets(limit))
     }
 
     pub(super) fn is_good(&self, limits: &Slo) -> bool {

@@ -1,6 +1,6 @@
 //! The rows of a summary for runs under load: several requests in flight, or an open loop.
 
-use ergometer_runs::config::{RunConfig, Schedule, Slo};
+use ergometer_runs::config::{LimitedMetric, RunConfig, Schedule, Slo};
 use ergometer_runs::summary::LoadSummary;
 use ergometer_statistics::Distribution;
 
@@ -94,14 +94,13 @@ pub(super) fn connections(load: &LoadSummary) -> Option<String> {
 
 /// `ttft ≤ 200 ms, tpot ≤ 50 ms`.
 fn limits(slo: Slo) -> String {
-    let limits = [
-        ("ttft", slo.ttft_s),
-        ("ttft from the scheduled time", slo.ttft_scheduled_s),
-        ("tpot", slo.tpot_s),
-        ("itl", slo.itl_s),
-        ("e2e", slo.e2e_s),
-    ];
-    let texts = limits.into_iter().filter_map(|(name, limit)| Some((name, limit? * 1e3)));
+    let texts = LimitedMetric::ALL.into_iter().filter_map(|metric| {
+        let name = match metric {
+            LimitedMetric::TtftScheduled => "ttft from the scheduled time",
+            metric => metric.name(),
+        };
+        Some((name, slo.limit(metric)? * 1e3))
+    });
     // Rounds floating-point noise: 200 ms, 1500 ms, 0.5 ms.
     let texts = texts.map(|(name, millis)| format!("{name} ≤ {} ms", (millis * 1e6).round() / 1e6));
     texts.collect::<Vec<_>>().join(", ")

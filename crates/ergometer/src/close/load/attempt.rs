@@ -5,7 +5,7 @@
 use ergometer_units::{Seconds, Timestamp};
 
 use ergometer_clients::{FailureKind, Outcome};
-use ergometer_runs::config::Slo;
+use ergometer_runs::config::{LimitedMetric, Slo};
 use ergometer_runs::{Exchange, RequestTimes};
 
 /// The times and the outcome of one attempt.
@@ -151,19 +151,18 @@ impl Attempt {
     fn is_within(&self, slo: &Slo, longest_gap: Option<Seconds>) -> bool {
         let is_short = self.times().is_short(self.tokens.map(u64::from));
         let is_streamed = self.first_token.is_some();
-        let limits = [
-            (slo.ttft_s, self.ttft(), false),
-            (slo.ttft_scheduled_s, self.ttft_scheduled(), false),
-            (slo.tpot_s, self.tpot(), is_short),
-            (slo.itl_s, longest_gap, is_streamed),
-            (slo.e2e_s, self.e2e(), false),
-        ];
-        let keeps = |(limit, took, is_met_if_unknown): (Option<f64>, Option<Seconds>, bool)| match (limit, took) {
-            (None, _) => true,
-            (Some(limit), Some(took)) => took.get() <= limit,
-            (Some(_), None) => is_met_if_unknown,
+        let keeps = |metric| {
+            let Some(limit) = slo.limit(metric) else { return true };
+            let (took, is_met_if_unknown) = match metric {
+                LimitedMetric::Ttft => (self.ttft(), false),
+                LimitedMetric::TtftScheduled => (self.ttft_scheduled(), false),
+                LimitedMetric::Tpot => (self.tpot(), is_short),
+                LimitedMetric::Itl => (longest_gap, is_streamed),
+                LimitedMetric::E2e => (self.e2e(), false),
+            };
+            took.map_or(is_met_if_unknown, |took| took.get() <= limit)
         };
-        self.is_completed() && limits.into_iter().all(keeps)
+        self.is_completed() && LimitedMetric::ALL.into_iter().all(keeps)
     }
 }
 
