@@ -1,7 +1,8 @@
-//! Property tests: the events of a session and `run.json` are read back as they were written.
+//! Property tests: the events of a session, `run.json` and `after.jsonl` are read back as they were written.
 
 use std::path::PathBuf;
 
+use ergometer_clients::redact::Secrets;
 use ergometer_clients::{
     Chunk, ChunkKind, ConnectionUse, Connections, FailureKind, Locality, ModelFacts, Outcome, Protocol, ServerTimes,
     TokenSource, Transcript, Usage,
@@ -15,7 +16,10 @@ use ergometer_units::{Seconds, Timestamp, Window};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use crate::{DatasetFacts, Entry, Grading, IdleKind, JournalFolder, Manifest, SessionStart};
+use crate::{
+    DatasetFacts, Entry, Grading, IdleKind, JournalFolder, Judgement, Manifest, ReviewEntry, ReviewJournal,
+    SessionStart, TokenCount,
+};
 
 /// Times of the next centuries, in nanoseconds.
 const NANOS: std::ops::Range<i64> = 0..1 << 61;
@@ -241,6 +245,36 @@ fn entry() -> impl Strategy<Value = Entry> {
     ]
 }
 
+fn review_entry() -> impl Strategy<Value = ReviewEntry> {
+    prop_oneof![
+        (any::<u64>(), any::<u32>(), usage()).prop_map(|(request, session, usage)| ReviewEntry::Counted(TokenCount {
+            request,
+            session,
+            usage
+        })),
+        (any::<u64>(), any::<u32>(), text(), maybe(any::<bool>()), text()).prop_map(
+            |(request, session, judge, correct, reply)| {
+                ReviewEntry::Judged(Judgement { request, session, judge, correct, reply })
+            }
+        ),
+    ]
+}
+
+/// The entry of the same kind and request in a review journal.
+fn entry_in(journal: &ReviewJournal, entry: &ReviewEntry) -> Option<ReviewEntry> {
+    let exchange = |request, session| Exchange { session, ..crate::testing::exchange(request, 0) };
+    match *entry {
+        ReviewEntry::Counted(TokenCount { request, session, .. }) => {
+            let usage = journal.usage(&exchange(request, session))?;
+            Some(ReviewEntry::Counted(TokenCount { request, session, usage }))
+        }
+        ReviewEntry::Judged(Judgement { request, session, .. }) => {
+            let mut file = journal.open().unwrap();
+            journal.judgement(&exchange(request, session), &mut file).unwrap().map(ReviewEntry::Judged)
+        }
+    }
+}
+
 fn config() -> impl Strategy<Value = RunConfig> {
     let numbers = (0_u32..100, 0.0..1e6_f64, maybe(any::<u64>()), maybe(0.0..1e6_f64), maybe(any::<u64>()));
     (numbers, 0.0..1e3_f64, maybe(text()), maybe("[a-z/]{1,20}"), any::<u64>()).prop_map(
@@ -324,6 +358,17 @@ proptest! {
         let line = entry.to_line();
         prop_assert_eq!(line.iter().position(|&byte| byte == b'\n'), Some(line.len() - 1));
         prop_assert_eq!(Entry::from_line(&line).unwrap(), entry);
+    }
+
+    #[test]
+    fn after_jsonl(entry in review_entry()) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("after.jsonl");
+        let mut writer = ReviewJournal::read(&path).unwrap().writer(Secrets::default());
+        writer.write(&entry).unwrap();
+        writer.finish().unwrap();
+        let read = ReviewJournal::read(&path).unwrap();
+        prop_assert_eq!((entry_in(&read, &entry), read.damaged_lines), (Some(entry), 0));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod json_files;
 mod tables;
 
+use std::fs;
 use std::path::Path;
 
 use ergometer_clients::{FailureKind, Outcome};
@@ -14,10 +15,13 @@ use self::json_files::{cost_models, load_over_time, summary};
 use self::tables::{any_record, channels, exchange, gaps, query, timeline};
 use crate::config::Schedule;
 use crate::cost_model::CostModels;
+use crate::folder::{inside, record_files};
 use crate::load_over_time::LoadOverTime;
 use crate::record::Record;
 use crate::saved::{Attempt, AttemptOutcome, Channel, Query, Run, Telemetry, Texts};
-use crate::store::{DatasetWriter, MetadataShape, RecordSchema, RequestsWriter, TelemetryWriter};
+use crate::store::{
+    DatasetWriter, MetadataShape, RecordSchema, RequestsWriter, STATE_FILE, State, TelemetryWriter, write_json,
+};
 use crate::sweep::{Identity, RunFigures};
 use crate::{EnergySource, Exchange, Summary, Sweep, testing};
 
@@ -115,6 +119,16 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         sweep.write(folder.path()).unwrap();
         prop_assert_eq!(Sweep::read(folder.path()).unwrap(), sweep);
+    }
+
+    #[test]
+    fn state_json(data_file in any::<String>(), fingerprint in any::<String>()) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(STATE_FILE);
+        let state = State::new(&data_file, &fingerprint);
+        write_json(&path, &state).unwrap();
+        prop_assert_eq!(serde_json::from_slice::<State>(&fs::read(&path).unwrap()).unwrap(), state);
+        prop_assert_eq!(record_files(folder.path()).ok(), inside(folder.path(), &data_file).map(|file| vec![file]));
     }
 
     #[test]
