@@ -187,7 +187,7 @@ fn manifest(text: &[u8]) {
         assert!(read.is_err());
         return;
     };
-    manifest.config_hash = Manifest::hash_of(&manifest.config);
+    manifest.config_hash = Manifest::hash_of(&manifest.config).expect("paths from JSON are UTF-8");
     journal.create(&manifest).expect("a writable file");
     if manifest.format_version <= 1 {
         assert_eq!(journal.manifest().expect("a valid manifest"), manifest);

@@ -109,7 +109,7 @@ impl Runs {
 /// A manifest with the correct hash of its configuration, which an input cannot guess.
 fn with_hash(content: &[u8]) -> Option<Vec<u8>> {
     let mut manifest: Manifest = serde_json::from_slice(content).ok()?;
-    manifest.config_hash = Manifest::hash_of(&manifest.config);
+    manifest.config_hash = Manifest::hash_of(&manifest.config).ok()?;
     serde_json::to_vec(&manifest).ok()
 }
 

@@ -44,6 +44,14 @@ pub enum JournalError {
         /// What is wrong.
         what: String,
     },
+    /// The content of a file could not be encoded.
+    #[error("cannot encode {}: {cause}", path.display())]
+    Encoding {
+        /// The file.
+        path: PathBuf,
+        /// The error of the encoder.
+        cause: serde_json::Error,
+    },
     /// Another process uses the folder.
     #[error("{} is in use by another ergo", path.display())]
     InUse {
@@ -63,6 +71,7 @@ impl Diagnostic for JournalError {
             }
             Self::Version { .. } => Some(hint!("upgrade Ergometer")),
             Self::InUse { .. } => Some(hint!("wait for it to end, or stop it")),
+            Self::Encoding { .. } => Some(hint!("this is a defect of ergo; please report it")),
             Self::Io { .. } | Self::Damaged { .. } => None,
         }
     }
@@ -72,6 +81,11 @@ impl JournalError {
     /// Converts an I/O error, for `map_err`.
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |cause| Self::Io { action, path: path.to_path_buf(), cause }
+    }
+
+    /// Converts an error of the encoder, for `map_err`.
+    pub(super) fn encoding(path: &Path) -> impl FnOnce(serde_json::Error) -> Self {
+        move |cause| Self::Encoding { path: path.to_path_buf(), cause }
     }
 
     /// Whether the disk or the quota is full.

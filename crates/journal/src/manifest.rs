@@ -70,16 +70,14 @@ impl Manifest {
     /// The version to write.
     pub const VERSION: u32 = VERSION;
 
-    /// The hash of a configuration without secrets.
-    #[must_use]
-    pub fn hash_of(config: &RunConfig) -> String {
-        let text = serde_json::to_vec(config).unwrap_or_default();
-        sha256(&text)
+    /// The hash of a configuration without secrets. A configuration with a path that is not UTF-8 cannot be encoded.
+    pub fn hash_of(config: &RunConfig) -> Result<String, serde_json::Error> {
+        serde_json::to_vec(config).map(|text| sha256(&text))
     }
 
     /// Writes the file atomically.
     pub(super) fn write(&self, path: &Path) -> Result<(), JournalError> {
-        let mut text = serde_json::to_vec_pretty(self).unwrap_or_default();
+        let mut text = serde_json::to_vec_pretty(self).map_err(JournalError::encoding(path))?;
         text.push(b'\n');
         write_file(path, &text).map_err(|error| match error {
             StoreError::File { action, path, cause } => JournalError::Io { action, path, cause },
@@ -104,9 +102,38 @@ impl Manifest {
             });
         }
         let manifest: Self = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
-        if Self::hash_of(&manifest.config) != manifest.config_hash {
+        let hash = Self::hash_of(&manifest.config).map_err(|error| damaged(error.to_string()))?;
+        if hash != manifest.config_hash {
             return Err(damaged(String::from("its configuration does not match its hash")));
         }
         Ok(manifest)
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
+
+    use ergometer_runs::testing;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_configuration_that_cannot_be_encoded_is_an_error() {
+        let mut manifest: Manifest = serde_json::from_value(json!({
+            "format_version": 1, "ergometer": "0", "created_ns": 0, "config": testing::config(json!({})),
+            "config_hash": "", "dataset": {"id": "builtin", "name": "builtin", "fingerprint": ""}, "grader": "none",
+            "model": {}, "place": {"is": "this_process"}, "hardware_label": "X", "system_info": {}, "gpus": [],
+        }))
+        .unwrap();
+        manifest.config.tokenizer = Some(OsString::from_vec(vec![0xff]).into());
+        assert!(Manifest::hash_of(&manifest.config).is_err());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.json");
+        let error = manifest.write(&path).unwrap_err().to_string();
+        assert!(error.starts_with("cannot encode ") && error.contains("run.json"), "{error}");
+        assert!(!path.exists());
     }
 }

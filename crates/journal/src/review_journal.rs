@@ -193,8 +193,7 @@ impl ReviewJournalWriter {
                 reply.push_str(" [cut]");
             }
         }
-        // These types always serialize.
-        let mut line = serde_json::to_vec(&entry).unwrap_or_default();
+        let mut line = serde_json::to_vec(&entry).map_err(JournalError::encoding(&self.path))?;
         line.push(b'\n');
         let file = match &mut self.file {
             Some(file) => file,

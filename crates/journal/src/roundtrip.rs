@@ -335,7 +335,7 @@ fn manifest() -> impl Strategy<Value = Manifest> {
                 format_version: Manifest::VERSION,
                 ergometer,
                 created_ns,
-                config_hash: Manifest::hash_of(&config),
+                config_hash: Manifest::hash_of(&config).unwrap(),
                 config,
                 dataset,
                 grader,

@@ -300,7 +300,7 @@ impl PreparedRun {
         if self.config.judge.is_some() && self.judge.is_none() {
             return Err(RunError::config("the configuration has a judge, but none was passed"));
         }
-        let folder = Arc::new(RunFolder::prepare(&target, &self.manifest())?);
+        let folder = Arc::new(RunFolder::prepare(&target, &self.manifest()?)?);
         let result = self.run_in(&folder, stop, observer).await;
         // A new run without a record leaves no folder.
         folder.abandon();
@@ -423,8 +423,10 @@ impl PreparedRun {
         half
     }
 
-    fn manifest(&self) -> Manifest {
+    fn manifest(&self) -> Result<Manifest, RunError> {
         let config = self.config.redacted();
+        let config_hash = Manifest::hash_of(&config)
+            .map_err(|error| RunError::config(format!("the configuration cannot be stored: {error}")))?;
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let dataset = DatasetFacts {
             id: self.dataset.id().to_owned(),
@@ -433,11 +435,11 @@ impl PreparedRun {
             fingerprint: self.dataset.fingerprint().to_owned(),
             columns: self.dataset.columns().cloned(),
         };
-        Manifest {
+        Ok(Manifest {
             format_version: Manifest::VERSION,
             ergometer: String::from(env!("CARGO_PKG_VERSION")),
             created_ns: i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX),
-            config_hash: Manifest::hash_of(&config),
+            config_hash,
             config,
             dataset,
             grader: match &self.config.judge {
@@ -450,7 +452,7 @@ impl PreparedRun {
             hardware_label: self.hardware_label(),
             system_info: self.sensing.machine.system.clone(),
             gpus: self.sensing.machine.gpus.clone(),
-        }
+        })
     }
 }
 
