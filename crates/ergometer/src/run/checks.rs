@@ -1,5 +1,7 @@
 //! Checks the configuration, dataset and client of a run before the first request. An error has a hint.
 
+use std::time::Duration;
+
 use ergometer_diagnostics::{Diagnostic, Hint, Message, hint, option};
 
 use super::{RunError, Sensing};
@@ -73,6 +75,7 @@ impl RunInputs {
             let column = option("dataset-param").value("answer=COLUMN");
             return refuse(text, hint!("leave out ", option("judge"), ", or name the column of answers with ", column));
         }
+        check_durations(config)?;
         self.check_connections()?;
         let counted = config.devices.clone();
         counted.check(&self.sensing.devices())?;
@@ -124,4 +127,26 @@ impl RunInputs {
         }
         Ok(false)
     }
+}
+
+/// Reads a duration of a configuration. `name` is its option, and with `_s` its field.
+pub(crate) fn read_duration(name: &'static str, seconds: f64) -> Result<Duration, RunError> {
+    Duration::try_from_secs_f64(seconds).map_err(|_| {
+        let text = format!("`{name}_s` is {seconds}, which is not a valid number of seconds");
+        RunError::config(Message::new(text).with_hint(hint!("pass a finite time of 0 or more with ", option(name))))
+    })
+}
+
+/// Checks the durations of a configuration.
+fn check_durations(config: &RunConfig) -> Result<(), RunError> {
+    let durations = [
+        ("duration", config.duration_s),
+        ("ramp", Some(config.ramp_s)),
+        ("timeout", config.timeout_s),
+        ("idle", Some(config.idle_s)),
+        ("calibrate", Some(config.calibrate_s)),
+    ];
+    durations
+        .into_iter()
+        .try_for_each(|(name, seconds)| seconds.map_or(Ok(()), |seconds| read_duration(name, seconds).map(drop)))
 }

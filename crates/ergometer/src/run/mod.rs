@@ -27,6 +27,7 @@ mod sensing;
 mod session;
 
 pub(crate) use calibration::CALIBRATION_LOAD;
+pub(crate) use checks::read_duration;
 pub use error::RunError;
 pub use folder::{Target, is_unstarted};
 pub(crate) use folder::{is_partial, names_in};

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
 use super::calibration::calibrate;
+use super::checks::read_duration;
 use super::control::Control;
 use super::conversation::Conversations;
 use super::dispenser::Dispenser;
@@ -97,6 +98,7 @@ impl Session {
         journal: &JournalFolder,
         stop: watch::Receiver<bool>,
     ) -> Result<SessionEnd, RunError> {
+        let idle_length = read_duration("idle", self.config.idle_s)?;
         let clock = Arc::new(Clock::start());
         let writer = journal.start_events(plan.session, self.client.secrets())?;
         let start = SessionStart { session: plan.session, started_ns: clock.now().nanos_since_epoch() };
@@ -108,7 +110,7 @@ impl Session {
         let sampler = Sampler::start(sensors, Arc::clone(&clock), Some(tap));
 
         let left = self.config.duration_s.map(|seconds| (seconds - plan.seconds_before).max(0.0));
-        let (idle_s, warmup) = (self.config.idle_s, self.config.warmup);
+        let warmup = self.config.warmup;
         let dispenser = Dispenser::new(plan.end, plan.done, plan.first_request)
             .with_conversations(Arc::clone(&self.dataset))
             .with_max_failures(self.config.max_failures);
@@ -132,7 +134,7 @@ impl Session {
                 Box::pin(calibrate(&sender, &*observer, length)).await;
             }
             let idle = IdleMeter { sender: &sender, observer: &*observer, counted: &counted, sampler: &sampler, frame };
-            idle.measure(IdleKind::Before, idle_s).await;
+            idle.measure(IdleKind::Before, idle_length).await;
             scrape(scraper.as_ref()).await;
             connect(&sender).await;
         }
@@ -161,7 +163,7 @@ impl Session {
         let is_stopped = sender.control.is_stopped();
         if !is_stopped && !sender.control.has_failed() {
             let idle = IdleMeter { sender, observer: &*observer, counted: &counted, sampler: &sampler, frame };
-            idle.measure(IdleKind::After, idle_s).await;
+            idle.measure(IdleKind::After, idle_length).await;
         }
         // The driver delivers its last samples late.
         tokio::time::sleep(frame).await;
@@ -246,9 +248,8 @@ struct IdleMeter<'a> {
 
 impl IdleMeter<'_> {
     /// Waits for this long without requests, and records the window.
-    async fn measure(&self, kind: IdleKind, seconds: f64) {
+    async fn measure(&self, kind: IdleKind, length: Duration) {
         let Sender { control, clock, .. } = self.sender;
-        let length = Duration::try_from_secs_f64(seconds).unwrap_or_default();
         if length.is_zero() {
             control.sleep(self.frame).await;
             return;

@@ -19,8 +19,8 @@ pub(super) struct Cooler {
 }
 
 impl Cooler {
-    pub(super) fn new(sweep: &Sweep) -> Self {
-        let limit = Duration::try_from_secs_f64(sweep.cooldown_s).unwrap_or_default();
+    /// Waits at most `limit` between two runs.
+    pub(super) fn new(sweep: &Sweep, limit: Duration) -> Self {
         let counted = sweep.config.devices.clone();
         // A resumed sweep may have been stopped a moment ago.
         let is_warm = sweep.points.iter().any(|point| !point.figures.is_empty());

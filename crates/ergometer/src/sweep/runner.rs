@@ -9,7 +9,7 @@ use super::fit;
 use super::spec::{check_comparable, config_with, identity, look};
 use super::{RunState, SweepError, SweepFolder, SweepNotice, SweepObserver, SweepSpec};
 use crate::close::{self, ClosedRun};
-use crate::run::{PreparedRun, Sensing, Target};
+use crate::run::{PreparedRun, Sensing, Target, read_duration};
 use ergometer_runs::Closing;
 use ergometer_runs::Summary;
 use ergometer_runs::config::RunConfig;
@@ -103,12 +103,11 @@ impl PreparedSweep {
         stop: watch::Receiver<bool>,
         observer: &mut dyn SweepObserver,
     ) -> Result<FinishedSweep, SweepError> {
-        let created = self
-            .spec
-            .begin(self.identity)
-            .map_err(SweepError::from)
-            .and_then(|sweep| Ok((sweep, SweepFolder::prepare(target)?)));
-        let (mut sweep, folder) = match created {
+        let created =
+            self.spec.begin(self.identity).map_err(SweepError::from).and_then(|sweep| {
+                Ok((read_duration("cooldown", sweep.cooldown_s)?, sweep, SweepFolder::prepare(target)?))
+            });
+        let (cooldown, mut sweep, folder) = match created {
             Ok(created) => created,
             Err(error) => {
                 self.first.close().await;
@@ -116,7 +115,7 @@ impl PreparedSweep {
             }
         };
         let states = look(&mut sweep, folder.now());
-        let cooler = Cooler::new(&sweep);
+        let cooler = Cooler::new(&sweep, cooldown);
         let config = self.spec.config;
         let runner = Runner {
             sweep,
@@ -142,9 +141,10 @@ pub async fn resume(
 ) -> Result<FinishedSweep, SweepError> {
     let locked = SweepFolder::prepare(&Target::Resume(folder.to_path_buf()))?;
     let mut sweep = Sweep::read(folder)?;
+    let cooldown = read_duration("cooldown", sweep.cooldown_s)?;
     let config = config_with(&sweep, folder, secrets)?;
     let states = look(&mut sweep, folder);
-    let cooler = Cooler::new(&sweep);
+    let cooler = Cooler::new(&sweep, cooldown);
     let resumed = Some(secrets);
     let runner = Runner {
         sweep,

@@ -6,7 +6,7 @@ use ergometer_runs::config::{RunConfig, Schedule};
 use ergometer_runs::sweep::{Identity, PlanError, Sweep, check};
 
 use super::{RunState, SweepError};
-use crate::run::{CALIBRATION_LOAD, PreparedRun, RunError};
+use crate::run::{CALIBRATION_LOAD, PreparedRun, RunError, read_duration};
 
 /// The specification of a sweep.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,9 +22,11 @@ pub struct SweepSpec {
 }
 
 impl SweepSpec {
-    /// Checks the points before the first request.
+    /// Checks the points and the cooldown before the first request.
     pub fn check(&self) -> Result<(), SweepError> {
-        Ok(check(&self.schedules).map(drop)?)
+        check(&self.schedules)?;
+        read_duration("cooldown", self.cooldown_s)?;
+        Ok(())
     }
 
     /// The model that is fitted to all points needs no calibration if a point has as low a load.
@@ -216,6 +218,20 @@ mod tests {
         let figure = sweep.points[0].figures["requests_per_second"];
         assert_eq!((figure.mean, figure.n), (7.0, 1), "the deleted run does not count");
         assert!(!sweep.points[1].runs[0].complete && sweep.points[0].runs[1].figures.is_none());
+    }
+
+    #[test]
+    fn an_invalid_cooldown_is_refused() {
+        let spec = |cooldown_s| {
+            let schedules = vec![Schedule::Concurrency { concurrency: 1 }];
+            SweepSpec { config: sweep(1).config, schedules, repeats: 1, cooldown_s }
+        };
+        assert!(spec(0.0).check().is_ok() && spec(1.5).check().is_ok());
+        for wrong in [-1.0, 1e300, f64::INFINITY, f64::NAN] {
+            let error = spec(wrong).check().unwrap_err();
+            assert!(matches!(error, SweepError::Run(RunError::Config(_))), "{error}");
+            assert!(error.one_line(&CommandLine).contains("--cooldown"), "{error}");
+        }
     }
 
     #[test]

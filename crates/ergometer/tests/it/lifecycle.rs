@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ergometer::journal::JournalFolder;
 use ergometer::run::{PreparedRun, RunError, Target};
 use ergometer_clients::{FailureKind, Outcome};
+use ergometer_diagnostics::{CommandLine, Diagnostic};
 use ergometer_runs::Closing;
 use ergometer_runs::config::{Arrivals, RunConfig, Schedule};
 use tokio::sync::watch;
@@ -230,6 +231,27 @@ async fn a_recording_that_cannot_be_finished_ends_the_session_as_unwritable() {
     assert_eq!((finished.closing, rig.exchanges(0).0.closed), (Closing::Unwritable, Some(Closing::Unwritable)));
     assert!(matches!(finished.failure, Some(RunError::Recording(_))), "{:?}", finished.failure);
     assert_eq!(finished.closed.unwrap().summary.outcomes.completed, 2, "the answers are kept");
+}
+
+#[tokio::test]
+async fn invalid_durations_are_refused() {
+    let invalid = [
+        (RunConfig { idle_s: -1.0, ..config() }, "--idle"),
+        (RunConfig { idle_s: f64::NAN, ..config() }, "--idle"),
+        (RunConfig { calibrate_s: f64::INFINITY, ..config() }, "--calibrate"),
+        (RunConfig { ramp_s: -0.5, ..config() }, "--ramp"),
+        (RunConfig { duration_s: Some(1e300), ..config() }, "--duration"),
+        (RunConfig { timeout_s: Some(-1.0), ..config() }, "--timeout"),
+    ];
+    for (config, option) in invalid {
+        let rig = Rig::new();
+        let client = Scripted::new(|_| answer("10", 1));
+        let calls = client.calls();
+        let error = rig.run(config, Questions::new(1), client, blind()).await.unwrap_err();
+        assert!(matches!(error, RunError::Config(_)), "{error}");
+        assert!(error.one_line(&CommandLine).contains(option), "{error}");
+        assert_eq!((calls.sent(), rig.folder().exists()), (vec![], false));
+    }
 }
 
 #[tokio::test]
