@@ -333,7 +333,7 @@ fn the_front_names_dominating_runs() {
     assert_eq!((&found.points[0].beaten_by, &found.points[2].dominated_by[..]), (&None, &[0, 1][..]));
     assert_eq!(
         found.line().unwrap(),
-        "Pareto-optimal by accuracy, E2E p50, J/query: 1.0".replace("1.0", &found.points[0].label)
+        "Pareto-optimal by accuracy, E2E latency p50, J/query: 1.0".replace("1.0", &found.points[0].label)
     );
 }
 

@@ -15,7 +15,7 @@ pub struct Slo {
     /// TPOT.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tpot_s: Option<f64>,
-    /// The longest gap between two chunks (ITL).
+    /// The longest time between two token events of an answer (ITL).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub itl_s: Option<f64>,
     /// E2E latency.
@@ -64,7 +64,7 @@ pub enum LimitedMetric {
     TtftScheduled,
     /// TPOT.
     Tpot,
-    /// The longest gap between two chunks (ITL).
+    /// The longest time between two token events of an answer (ITL).
     Itl,
     /// E2E latency.
     E2e,
@@ -100,7 +100,7 @@ impl LimitedMetric {
             Self::TtftScheduled => "TTFT from scheduled time",
             Self::Tpot => "TPOT",
             Self::Itl => "longest ITL",
-            Self::E2e => "E2E",
+            Self::E2e => "E2E latency",
         }
     }
 }

@@ -222,24 +222,24 @@ pub static METRICS: &[Metric] = &[
     // ITL needs all chunks of an answer, which a query does not have.
     latency(
         ("itl_p50", "itl_p50_ms", "ITL p50"),
-        "median of the times between chunks of one answer",
+        "median of the times between token events of one answer",
         |summary| from_distribution(summary, |load| load.whole.itl_ms, |_| None, P50),
         QueryFormula::Whole,
     ),
     latency(
         ("itl_p99", "itl_p99_ms", "ITL p99"),
-        "99th percentile of the times between chunks of one answer",
+        "99th percentile of the times between token events of one answer",
         |summary| from_distribution(summary, |load| load.whole.itl_ms, |_| None, P99),
         QueryFormula::Whole,
     ),
     latency(
-        ("e2e_p50", "e2e_p50_ms", "E2E p50"),
+        ("e2e_p50", "e2e_p50_ms", "E2E latency p50"),
         "median of last token - sent, over completed requests",
         statistic!(e2e_ms, P50),
         QueryFormula::Percentile(50.0, Query::e2e),
     ),
     latency(
-        ("e2e_p99", "e2e_p99_ms", "E2E p99"),
+        ("e2e_p99", "e2e_p99_ms", "E2E latency p99"),
         "99th percentile of last token - sent, over completed requests",
         statistic!(e2e_ms, P99),
         QueryFormula::Percentile(99.0, Query::e2e),

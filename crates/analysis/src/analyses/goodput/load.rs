@@ -49,8 +49,8 @@ const FIGURES: [Figure; 16] = [
     figure("ITL p99", "itl_ms/p99", "s", |load| seconds(load.itl_ms?.p99)),
     figure("TPOT p50", "tpot_ms/p50", "s", |load| seconds(Some(load.tpot_ms?.p50))),
     figure("TPOT p99", "tpot_ms/p99", "s", |load| seconds(load.tpot_ms?.p99)),
-    figure("E2E p50", "e2e_ms/p50", "s", |load| seconds(Some(load.e2e_ms?.p50))),
-    figure("E2E p99", "e2e_ms/p99", "s", |load| seconds(load.e2e_ms?.p99)),
+    figure("E2E latency p50", "e2e_ms/p50", "s", |load| seconds(Some(load.e2e_ms?.p50))),
+    figure("E2E latency p99", "e2e_ms/p99", "s", |load| seconds(load.e2e_ms?.p99)),
     figure("schedule lag p99", "schedule_lag_ms/p99", "s", |load| seconds(load.schedule_lag_ms?.p99)),
 ];
 

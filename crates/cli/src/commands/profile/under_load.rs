@@ -60,7 +60,7 @@ pub(super) fn rows(load: &LoadSummary, config: &RunConfig, row: &mut impl FnMut(
         scheduled.map(|ttft| format!("TTFT from scheduled time {} ms p50, {}", digits(ttft.p50), tail(&ttft)));
     times("TTFT", &figures.ttft_ms, scheduled.unwrap_or_default());
     times("TTFO", &figures.ttfo_ms, String::from("to the first output that is not reasoning"));
-    times("ITL", &figures.itl_ms, String::from("between chunks"));
+    times("ITL", &figures.itl_ms, String::from("between token events"));
     times("TPOT", &figures.tpot_ms, String::from("per output token after the first"));
     times("E2E latency", &figures.e2e_ms, String::new());
 }
