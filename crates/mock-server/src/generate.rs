@@ -11,7 +11,7 @@ use crate::error::ScriptError;
 use crate::fault::Fault;
 use crate::generation_request::{Api, Delivery, GenerationRequest};
 use crate::http::Request;
-use crate::ollama::{self, RequestTimes};
+use crate::ollama::{self, AnswerTimes};
 use crate::openai::{self, Answer};
 use crate::plan::Plan;
 use crate::reply::{ConnectionAction, Reply};
@@ -220,8 +220,8 @@ impl Responder<'_> {
         }
     }
 
-    pub(crate) fn times(&self, started_ns: i64) -> RequestTimes {
-        RequestTimes {
+    pub(crate) fn times(&self, started_ns: i64) -> AnswerTimes {
+        AnswerTimes {
             received_ns: self.request.received_ns,
             started_ns,
             first_token_ns: self.entry.first_token_ns(),

@@ -18,7 +18,7 @@ pub(crate) const VERSION: &str = "0.12.0";
 /// The actual times of a request, for the durations at the end of an answer.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_field_names, reason = "names of raw numbers end with their unit")]
-pub(crate) struct RequestTimes {
+pub(crate) struct AnswerTimes {
     pub(crate) received_ns: i64,
     /// When the request got a slot.
     pub(crate) started_ns: i64,
@@ -28,7 +28,7 @@ pub(crate) struct RequestTimes {
 
 impl Answer<'_> {
     /// One line of the stream.
-    pub(crate) fn line(&self, part: StreamPart, times: &RequestTimes) -> Vec<u8> {
+    pub(crate) fn line(&self, part: StreamPart, times: &AnswerTimes) -> Vec<u8> {
         let line = match part {
             StreamPart::Tokens { choice, from, to, kind } => {
                 self.piece(&self.plan.text(choice, from, to), kind, times.now_ns).to_string()
@@ -42,7 +42,7 @@ impl Answer<'_> {
     }
 
     /// The complete answer in one body.
-    pub(crate) fn whole_line(&self, times: &RequestTimes) -> Value {
+    pub(crate) fn whole_line(&self, times: &AnswerTimes) -> Value {
         self.last(&self.plan.reasoning_text(0), &self.plan.answer_text(0), times)
     }
 
@@ -70,7 +70,7 @@ impl Answer<'_> {
         }
     }
 
-    fn last(&self, thinking: &str, content: &str, times: &RequestTimes) -> Value {
+    fn last(&self, thinking: &str, content: &str, times: &AnswerTimes) -> Value {
         let mut body = json!({"model": self.model, "created_at": rfc3339(times.now_ns), "done": true});
         self.put(&mut body, thinking, content);
         body["done_reason"] = Value::from(match self.plan.reason {
@@ -139,8 +139,8 @@ mod tests {
     use crate::generation_request::GenerationRequest;
     use crate::plan::Plan;
 
-    const TIMES: RequestTimes =
-        RequestTimes { received_ns: 100, started_ns: 110, first_token_ns: Some(150), now_ns: 400 };
+    const TIMES: AnswerTimes =
+        AnswerTimes { received_ns: 100, started_ns: 110, first_token_ns: Some(150), now_ns: 400 };
 
     fn with_answer(body: &str, api: Api, reasoning: u64, check: impl FnOnce(Answer<'_>)) {
         let script = Script { answer: Some(String::from("forty two")), reasoning, ..Script::default() };

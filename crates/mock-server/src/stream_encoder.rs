@@ -4,7 +4,7 @@
 //! are the same as if every event were built separately.
 
 use crate::http;
-use crate::ollama::RequestTimes;
+use crate::ollama::AnswerTimes;
 use crate::openai::Answer;
 use crate::schedule::{StreamPart, TokenKind};
 
@@ -42,7 +42,7 @@ impl<'a> StreamEncoder<'a> {
     }
 
     /// Appends one part to the bytes. `times` is called only if the part contains times.
-    pub(crate) fn add(&mut self, bytes: &mut Vec<u8>, part: StreamPart, times: impl FnOnce() -> RequestTimes) {
+    pub(crate) fn add(&mut self, bytes: &mut Vec<u8>, part: StreamPart, times: impl FnOnce() -> AnswerTimes) {
         if self.answer.generation.api.is_ollama() {
             return http::add_chunk(bytes, &[&self.answer.line(part, &times())]);
         }
@@ -77,8 +77,8 @@ mod tests {
     use crate::schedule::Schedule;
     use crate::script::{Newline, Script, UsagePosition};
 
-    const TIMES: RequestTimes =
-        RequestTimes { received_ns: 100, started_ns: 110, first_token_ns: Some(150), now_ns: 400 };
+    const TIMES: AnswerTimes =
+        AnswerTimes { received_ns: 100, started_ns: 110, first_token_ns: Some(150), now_ns: 400 };
 
     /// One part of a stream, built without a template.
     fn built(answer: &Answer<'_>, part: StreamPart) -> Vec<u8> {

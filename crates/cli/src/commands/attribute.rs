@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use ergometer::close::ClosedRun;
 use ergometer::journal::JournalFolder;
 use ergometer::run::recover;
-use ergometer::sweep::{Attributed, SweepError, attribute};
+use ergometer::sweep::{FittedRuns, SweepError, attribute};
 use ergometer_diagnostics::{Diagnostic, Message, command, hint};
 use ergometer_runs::Sweep;
 use ergometer_runs::summary::{AttributionSummary, Warning};
@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &AttributeArguments, screen: Screen) -> Result<Exit
             JournalFolder::of_run(path).manifest().map_err(|error| failure(error.into()))?;
         }
     }
-    let Attributed { runs, left_out } =
+    let FittedRuns { runs, left_out } =
         attribute(&arguments.runs, arguments.engine_log.as_deref()).map_err(|error| match error {
             SweepError::Run(error) => failure(error),
             error => Failure::failed(error),

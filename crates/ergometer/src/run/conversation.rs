@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use ergometer_units::{Seconds, Timestamp};
 
 use super::RunError;
-use super::sending::{Prompt, QueryOutcome, RequestFailure, Sender};
+use super::sending::{Prompt, QueryResult, RequestFailure, Sender};
 use ergometer_clients::EarlierTurn;
 use ergometer_datasets::Query;
 use ergometer_datasets::random::Random;
@@ -85,12 +85,12 @@ impl Conversations {
             let settled = sender.send(Prompt { query: &query, before: &before }, due).await?;
             ended.end = settled.end;
             match settled.outcome {
-                QueryOutcome::Completed(answer) => before.push(EarlierTurn { problem: query.problem, answer }),
-                QueryOutcome::Failed(failure) => {
+                QueryResult::Completed(answer) => before.push(EarlierTurn { problem: query.problem, answer }),
+                QueryResult::Failed(failure) => {
                     ended.is_unreachable = failure == RequestFailure::Unreachable;
                     is_broken = true;
                 }
-                QueryOutcome::Stopped => break,
+                QueryResult::Stopped => break,
             }
         }
         Ok(ended)

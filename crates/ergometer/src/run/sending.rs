@@ -51,12 +51,12 @@ pub(super) struct Prompt<'a> {
 pub(super) struct QueryEnd {
     /// When its last attempt ended.
     pub(super) end: Timestamp,
-    pub(super) outcome: QueryOutcome,
+    pub(super) outcome: QueryResult,
 }
 
 /// How a query ended.
 #[derive(Debug)]
-pub(super) enum QueryOutcome {
+pub(super) enum QueryResult {
     /// It completed. Holds the answer if the query is a turn of a conversation.
     Completed(String),
     Failed(RequestFailure),
@@ -176,7 +176,7 @@ impl Sender {
             let Some(permit) = self.permit().await else {
                 self.counts.cancelled.fetch_add(1, Ordering::Relaxed);
                 self.counts.broken_off.fetch_add(1, Ordering::Relaxed);
-                return Ok(QueryEnd { end: self.clock.now(), outcome: QueryOutcome::Stopped });
+                return Ok(QueryEnd { end: self.clock.now(), outcome: QueryResult::Stopped });
             };
             let (exchange, next) = self.exchange(prompt, attempt, was_stale).await;
             drop(permit);
@@ -196,7 +196,7 @@ impl Sender {
             if self.control.sleep(wait).await {
                 // Not settled: a resumed run sends it again.
                 self.counts.cancelled.fetch_add(1, Ordering::Relaxed);
-                return Ok(QueryEnd { end: self.clock.now(), outcome: QueryOutcome::Stopped });
+                return Ok(QueryEnd { end: self.clock.now(), outcome: QueryResult::Stopped });
             }
             attempt =
                 Attempt { request: self.control.dispenser.number(), number: number + 1, scheduled: self.clock.now() };
@@ -252,7 +252,7 @@ impl Sender {
                 self.outage.end();
                 self.counts.figures().take(&exchange);
                 let is_turn = exchange.query.turn.is_some();
-                (false, QueryOutcome::Completed(if is_turn { exchange.transcript.text.clone() } else { String::new() }))
+                (false, QueryResult::Completed(if is_turn { exchange.transcript.text.clone() } else { String::new() }))
             }
             Outcome::Failed { kind, .. } => {
                 let is_unreachable = is_unreachable(*kind, &exchange.transcript);
@@ -262,9 +262,9 @@ impl Sender {
                     self.outage.end();
                 }
                 let failure = if is_unreachable { RequestFailure::Unreachable } else { RequestFailure::Other };
-                (true, QueryOutcome::Failed(failure))
+                (true, QueryResult::Failed(failure))
             }
-            Outcome::Cancelled | Outcome::Lost => (false, QueryOutcome::Stopped),
+            Outcome::Cancelled | Outcome::Lost => (false, QueryResult::Stopped),
         };
         self.keep(exchange).await?;
         if is_final {

@@ -11,7 +11,7 @@ use ergometer_runs::sweep::Sweep;
 
 /// The runs that were attributed.
 #[derive(Debug)]
-pub struct Attributed {
+pub struct FittedRuns {
     /// Their results, in the order of the paths; those of a sweep in the order of its points.
     pub runs: Vec<ClosedRun>,
     /// The runs of sweeps that are left out because none of their requests has ended.
@@ -20,7 +20,7 @@ pub struct Attributed {
 
 /// Attributes runs as [`close::attribute`] does. A path may also be a sweep: all of its runs take part, and its
 /// `sweep.json` gets their new figures.
-pub fn attribute(paths: &[PathBuf], engine_log: Option<&Path>) -> Result<Attributed, SweepError> {
+pub fn attribute(paths: &[PathBuf], engine_log: Option<&Path>) -> Result<FittedRuns, SweepError> {
     let (mut sweeps, mut folders, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
     for (place, path) in paths.iter().enumerate() {
         if paths[..place].iter().any(|other| same_folder(other, path)) {
@@ -52,7 +52,7 @@ pub fn attribute(paths: &[PathBuf], engine_log: Option<&Path>) -> Result<Attribu
             sweep.write(folder.path())?;
         }
     }
-    Ok(Attributed { runs: runs?, left_out })
+    Ok(FittedRuns { runs: runs?, left_out })
 }
 
 /// The run folders of a sweep, which may not exist yet.

@@ -16,7 +16,7 @@ mod state;
 
 pub use cooldown::Watch;
 pub use error::SweepError;
-pub use fit::{Attributed, attribute};
+pub use fit::{FittedRuns, attribute};
 pub use folder::{SweepFolder, is_unstarted};
 pub use observer::{NoCooldown, SweepNotice, SweepObserver};
 pub use runner::{FinishedSweep, PreparedSweep, Secrets, resume};
