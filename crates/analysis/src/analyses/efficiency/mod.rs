@@ -19,6 +19,7 @@ use super::{Analysis, Findings, Options};
 use crate::AnalysisError;
 use balance::{Balance, balance};
 use ergometer_runs::EnergySource;
+use ergometer_runs::metrics::{Metric, named};
 use ergometer_runs::saved::{Query, Run};
 use ergometer_runs::summary::EnergyTotals;
 use ergometer_statistics::Estimate;
@@ -101,6 +102,10 @@ fn warn(run: &Run, source: EnergySource, warnings: &mut Vec<Message>) {
     }
 }
 
+const PER_JOULE: &Metric = named("intelligence_per_joule");
+const PER_WATT: &Metric = named("intelligence_per_watt");
+const MEAN_POWER: &Metric = named("mean_power_w");
+
 /// A value of the whole run.
 struct Figure {
     name: &'static str,
@@ -138,15 +143,16 @@ fn figures(run: &Run, seed: u64) -> Vec<Figure> {
     let net = |query: &Query| Some((query.energy?.net?, query.output_tokens? as f64));
     let per_query = totals.map(|totals| totals.gross_j_per_query);
     let figure = |name, head, unit, found| Figure { name, head, unit, found };
+    let metric = |name, metric: &Metric, found| figure(name, metric.label, metric.unit.name(), found);
     vec![
-        figure("per_joule", "correct answers per joule", "/J", per_joule),
+        metric("per_joule", PER_JOULE, per_joule),
         figure(
             "per_joule_with_meter",
             "… including error of the energy values",
             "/J",
             intelligence.and_then(|found| found.per_joule_with_meter),
         ),
-        figure("per_watt", "accuracy per watt", "/W", intelligence.and_then(|found| found.per_watt)),
+        metric("per_watt", PER_WATT, intelligence.and_then(|found| found.per_watt)),
         figure(
             "per_watt_with_meter",
             "… including error of the energy values",
@@ -180,7 +186,7 @@ fn figures(run: &Run, seed: u64) -> Vec<Figure> {
             "J",
             exact(|totals| totals.net_j_per_token),
         ),
-        figure("mean_power_w", "mean power", "W", exact(|totals| Some(totals.mean_power_w))),
+        metric(MEAN_POWER.key, MEAN_POWER, exact(|totals| Some(totals.mean_power_w))),
         figure(
             "kwh_per_1000_queries",
             "energy per 1,000 queries",

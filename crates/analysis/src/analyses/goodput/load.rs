@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::Findings;
 use super::super::entries;
+use ergometer_runs::metrics::{Metric, named};
 use ergometer_runs::saved::Run;
 use ergometer_runs::summary::LoadFigures;
 
@@ -30,29 +31,37 @@ const fn figure(
     Figure { head, name, unit, value }
 }
 
+/// A figure with the label and the unit of a metric.
+const fn metric(metric: &'static str, name: &'static str, value: fn(&LoadFigures) -> Option<f64>) -> Figure {
+    let metric = named(metric);
+    figure(metric.label, name, metric.unit.name(), value)
+}
+
 /// Converts milliseconds to seconds.
 fn seconds(time_ms: Option<f64>) -> Option<f64> {
     time_ms.map(|time_ms| time_ms * 1e-3)
 }
 
 const FIGURES: [Figure; 16] = [
-    figure("duration", "duration_s", "s", |load| Some(load.duration_s)),
-    figure("completed", "completed", "", |load| Some(load.completed as f64)),
+    metric("duration", "duration_s", |load| Some(load.duration_s)),
+    metric("completed", "completed", |load| Some(load.completed as f64)),
     figure("requests per second", "requests_per_second", "/s", |load| load.requests_per_second),
     figure("output tokens per second", "output_tokens_per_second", "/s", |load| load.output_tokens_per_second),
     figure("in flight, mean", "in_flight/mean", "", |load| Some(load.in_flight?.mean)),
-    figure("goodput", "goodput/requests_per_second", "/s", |load| Some(load.goodput?.requests_per_second)),
-    figure("TTFT p50", "ttft_ms/p50", "s", |load| seconds(Some(load.ttft_ms?.p50))),
-    figure("TTFT p99", "ttft_ms/p99", "s", |load| seconds(load.ttft_ms?.p99)),
+    metric("goodput", "goodput/requests_per_second", |load| Some(load.goodput?.requests_per_second)),
+    metric("ttft_p50", "ttft_ms/p50", |load| seconds(Some(load.ttft_ms?.p50))),
+    metric("ttft_p99", "ttft_ms/p99", |load| seconds(load.ttft_ms?.p99)),
     figure("TTFT from scheduled time p99", "ttft_scheduled_ms/p99", "s", |load| seconds(load.ttft_scheduled_ms?.p99)),
-    figure("ITL p50", "itl_ms/p50", "s", |load| seconds(Some(load.itl_ms?.p50))),
-    figure("ITL p99", "itl_ms/p99", "s", |load| seconds(load.itl_ms?.p99)),
-    figure("TPOT p50", "tpot_ms/p50", "s", |load| seconds(Some(load.tpot_ms?.p50))),
-    figure("TPOT p99", "tpot_ms/p99", "s", |load| seconds(load.tpot_ms?.p99)),
-    figure("E2E latency p50", "e2e_ms/p50", "s", |load| seconds(Some(load.e2e_ms?.p50))),
-    figure("E2E latency p99", "e2e_ms/p99", "s", |load| seconds(load.e2e_ms?.p99)),
+    metric("itl_p50", "itl_ms/p50", |load| seconds(Some(load.itl_ms?.p50))),
+    metric("itl_p99", "itl_ms/p99", |load| seconds(load.itl_ms?.p99)),
+    metric("tpot_p50", "tpot_ms/p50", |load| seconds(Some(load.tpot_ms?.p50))),
+    metric("tpot_p99", "tpot_ms/p99", |load| seconds(load.tpot_ms?.p99)),
+    metric("e2e_p50", "e2e_ms/p50", |load| seconds(Some(load.e2e_ms?.p50))),
+    metric("e2e_p99", "e2e_ms/p99", |load| seconds(load.e2e_ms?.p99)),
     figure("schedule lag p99", "schedule_lag_ms/p99", "s", |load| seconds(load.schedule_lag_ms?.p99)),
 ];
+
+const MEAN_POWER: &Metric = named("mean_power_w");
 
 /// Adds the load to the findings.
 pub(super) fn fill(run: &Run, findings: &mut Findings) {
@@ -105,7 +114,7 @@ pub(super) fn fill(run: &Run, findings: &mut Findings) {
     ];
     add("energy per output token", "energy/gross_j_per_output_token", "J", per_token);
     let power = [whole.map(|totals| totals.mean_power_w), steady.map(|energy| energy.mean_power_w)];
-    add("mean power", "energy/mean_power_w", "W", power);
+    add(MEAN_POWER.label, "energy/mean_power_w", MEAN_POWER.unit.name(), power);
     if has_steady {
         table.notes.push(String::from(
             "Column steady state: completed counts the requests that ended in the steady state. Requests per second \
