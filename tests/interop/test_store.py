@@ -201,7 +201,7 @@ def test_unknown_values_of_a_failed_query_are_null(run_folder):
     assert [name for name, value in metrics.items() if value is None] == list(whole)
     assert metrics["power_metrics"]["gpu"]["per_query_watts"] == {"avg": None, "max": None, "median": None, "min": None}
     ours = row["ergometer"]
-    assert (ours["outcome"], ours["failure"], ours["cause"]) == ("failed", "timeout_total", "no answer within 60 s")
+    assert (ours["outcome"], ours["failure"], ours["cause"]) == ("failed", "timeout_total", "no response within 60 s")
     assert ours["energy"] == {"measured": None, "modelled": None, "devices": [], "attribution": None}
     assert ours["grade"] is None and ours["first_token_ns"] is None
 

@@ -98,7 +98,8 @@ impl Ready<'_> {
             return Err(status_error(status, &headers, async move || answer.part().await.ok().flatten()).await);
         }
         if let Some(encoding) = headers.get(CONTENT_ENCODING).filter(|encoding| *encoding != "identity") {
-            let cause = format!("the answer is compressed ({encoding:?}) although compression was not accepted");
+            let cause =
+                format!("the response is compressed ({encoding:?}), although the request did not accept compression");
             return Err(RequestError::new(FailureKind::Malformed, cause));
         }
         let reader = reader(headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()));
@@ -185,7 +186,7 @@ impl Deadline<'_> {
                 Some(Ok(Some(bytes))) => {
                     last = answer.read_at();
                     bytes_left = bytes_left.checked_sub(bytes.len() as u64).ok_or_else(|| {
-                        let cause = format!("the answer is longer than {} MiB", LONGEST_ANSWER >> 20);
+                        let cause = format!("the response body is longer than {} MiB", LONGEST_ANSWER >> 20);
                         RequestError::new(FailureKind::Malformed, cause)
                     })?;
                     let before = (transcript.chunks.len(), reader.progress());

@@ -40,10 +40,10 @@ impl Magic {
     /// An error message: `not` (such as `not a Parquet file`) and the actual content.
     pub(super) fn message(self, not: &str) -> Message {
         let begins = match self {
-            Self::Parquet => "it begins as a Parquet file",
-            Self::ArrowFile | Self::ArrowStream => "it begins as an Arrow file",
+            Self::Parquet => "it starts like a Parquet file",
+            Self::ArrowFile | Self::ArrowStream => "it starts like an Arrow file",
             Self::LargeFilePointer => "it is a Git LFS pointer",
-            Self::Array | Self::Object => "it begins as JSON",
+            Self::Array | Self::Object => "it starts like JSON",
             Self::Empty => "it is empty",
             Self::Other => "its first bytes are of no known format",
         };

@@ -94,7 +94,7 @@ const REGISTRY: &[DatasetInfo] = &[
     },
     DatasetInfo {
         id: "replay",
-        description: "recorded arrival times and token lengths in the format of Mooncake or BurstGPT, to replay",
+        description: "recorded arrival times with prompt and output lengths, in the format of Mooncake or BurstGPT, to replay",
         parameters: replay::PARAMETERS,
     },
 ];

@@ -53,7 +53,7 @@ pub enum JournalError {
         cause: serde_json::Error,
     },
     /// Another process uses the folder.
-    #[error("{} is in use by another ergo", path.display())]
+    #[error("{} is in use by another ergo process", path.display())]
     InUse {
         /// The folder.
         path: PathBuf,
@@ -101,7 +101,7 @@ fn is_full(cause: &io::Error) -> bool {
 
 fn describe(cause: &io::Error) -> String {
     if cause.kind() == io::ErrorKind::FileTooLarge {
-        format!("the file may not grow any further ({cause})")
+        format!("the file reached the file size limit ({cause})")
     } else if is_full(cause) {
         format!("the disk is full ({cause})")
     } else {

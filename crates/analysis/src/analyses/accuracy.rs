@@ -158,8 +158,10 @@ fn warn(whole: &GradeCounts, subjects: &[(String, GradeCounts)], warnings: &mut 
     }
     let few = subjects.iter().filter(|(_, found)| (1..FEW).contains(&found.graded)).count();
     if few > 0 && subjects.len() > 1 {
-        warnings
-            .push(Message::new(format!("{few} of {} subjects have fewer than {FEW} graded answers", subjects.len())));
+        warnings.push(Message::new(format!(
+            "{few} of {} subjects have fewer than {FEW} graded answers, so their accuracy is uncertain",
+            subjects.len()
+        )));
     }
 }
 

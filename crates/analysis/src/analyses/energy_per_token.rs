@@ -229,8 +229,8 @@ fn table(run: &Run, rows: &[Row]) -> Table {
         ]);
     }
     table.notes.push(String::from(
-        "joules / tokens, both summed over queries; total tokens: input and output; value ± half-width, or low to \
-         high: 95 % bootstrap interval over queries",
+        "joules / tokens, both summed over queries; total tokens: input and output; 95 % bootstrap interval over \
+         queries: value ± half-width, or only the ends (low to high) if the half-width exceeds the value",
     ));
     table.notes.push(match run.block() {
         1 => String::from("an interval needs at least 10 queries"),

@@ -142,6 +142,10 @@ fn table(run: &Run, rows: &[Row]) -> Table {
     }
     table.notes.push(String::from("in parentheses: 95 % interval of the median; p99 needs at least 100 values"));
     table.notes.push(String::from(
+        "gross W attributed to query: its energy / its duration; GPU W during query: mean power of the GPU while it ran, \
+         including other queries",
+    ));
+    table.notes.push(String::from(
         "schedule lag: how late the client sent a request; (all): over all queries, including failed ones",
     ));
     if run.block() > 1 {

@@ -259,7 +259,8 @@ fn table(run: &Run, costs: &[Cost]) -> Table {
         ]);
     }
     table.notes.push(String::from(
-        "least squares on input and output tokens; value ± half-width, or low to high: 95 % interval (Student's t)",
+        "least squares on input and output tokens; 95 % interval (Student's t): value ± half-width, or only the ends (low \
+         to high) if the half-width exceeds the value",
     ));
     if run.block() > 1 {
         table.notes.push(String::from("requests overlap and are not independent, so the intervals are too narrow"));
@@ -328,7 +329,7 @@ fn comparisons(parts: &PhasesByClock, costs: &[Cost]) -> Vec<Comparison> {
 fn comparison_table(comparisons: &[Comparison]) -> Option<Table> {
     let columns =
         [("", "what"), ("by request", "by_clock"), ("by regression", "by_regression"), ("verdict", "verdict")];
-    let mut table = Table::new("phase_comparison", "Time stamps and regression compared", &columns);
+    let mut table = Table::new("phase_comparison", "Cost per token: by request and by regression", &columns);
     for comparison in comparisons {
         let Ratio { value, interval } = comparison.by_clock;
         let tone = if comparison.differ == Some(true) { Tone::Warning } else { Tone::Plain };

@@ -32,7 +32,7 @@ impl Analysis for Regression {
     }
 
     fn about(&self) -> &'static str {
-        "linear fits of TTFT, latency, energy and power by tokens, with intervals"
+        "linear fits of TTFT, latency, energy and power against token counts, with intervals"
     }
 
     fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError> {
@@ -99,27 +99,27 @@ fn pairs(run: &Run) -> Vec<Pair> {
         ),
         compatible_pair(
             "total_tokens_vs_energy",
-            "GPU energy by all tokens",
+            "GPU energy by total tokens",
             Unit::JOULES,
             sampled(all, |query| query.gpu_joules),
         ),
         compatible_pair(
             "total_tokens_vs_latency",
-            "E2E latency by all tokens",
+            "E2E latency by total tokens",
             Unit::SECONDS,
             sampled(all, |query| query.total_s),
         ),
-        compatible_pair("total_tokens_vs_power", "GPU power by all tokens", Unit::WATTS, power.clone()),
+        compatible_pair("total_tokens_vs_power", "GPU power by total tokens", Unit::WATTS, power.clone()),
         Pair {
             slope_unit: String::from("W per e-fold of tokens"),
             mean_y: mean(power.iter().map(|sample| sample.1)),
-            ..compatible_pair("total_tokens_vs_power_log", "GPU power by ln(all tokens)", Unit::WATTS, on_logarithms)
+            ..compatible_pair("total_tokens_vs_power_log", "GPU power by ln(total tokens)", Unit::WATTS, on_logarithms)
         },
     ];
     if let Some(source) = run.energy {
         let energies: [(_, _, QueryValue); 2] = [
-            ("total_tokens_vs_gross_energy", "gross energy by all tokens", |query| Some(query.energy?.gross)),
-            ("total_tokens_vs_net_energy", "net energy by all tokens", |query| query.energy?.net),
+            ("total_tokens_vs_gross_energy", "gross energy by total tokens", |query| Some(query.energy?.gross)),
+            ("total_tokens_vs_net_energy", "net energy by total tokens", |query| query.energy?.net),
         ];
         pairs.extend(energies.map(|(name, words, energy)| Pair {
             is_compatible: false,
@@ -288,7 +288,7 @@ fn zeros(run: &Run) -> impl Iterator<Item = ZeroWarning> {
 fn table<'a>(run: &Run, fits: impl Iterator<Item = &'a Fit>) -> Table {
     let mut table = Table::new(
         "regression",
-        "Linear fits by tokens",
+        "Linear fits against token counts",
         &[
             ("fit", "line"),
             ("queries", "count"),
@@ -315,7 +315,8 @@ fn table<'a>(run: &Run, fits: impl Iterator<Item = &'a Fit>) -> Table {
         ]);
     }
     table.notes.push(String::from(
-        "value ± half-width, or low to high: 95 % interval (Student's t). The Theil-Sen slope is robust to outliers.",
+        "Total tokens: input and output. 95 % intervals (Student's t): value ± half-width, or only the ends (low to high) if \
+         the half-width exceeds the value. The Theil-Sen slope is robust to outliers.",
     ));
     if let Some(source) = run.energy {
         let source = source.name();

@@ -123,16 +123,16 @@ impl<'a> Pair<'a> {
             _ if found.is_same && self.samples.is_none() => Some(String::from("all runs have the same value")),
             _ if found.is_same => Some(String::from("no query differs between the two runs")),
             Ok(_) if is_equal_share && row.verdict == Verdict::CannotTell => Some(String::from(
-                "no difference seen, but too few queries to rule one out; the verdict is `same` only if both runs \
-                 have the same queries, and each has the same result in both",
+                "no difference found, but too few queries to rule one out; the verdict `same` needs the same \
+                 queries in both runs, each with the same result",
             )),
             Err(_) if matches!(formula(metric), Formula::Whole) && self.samples.is_some() => Some(String::from(
-                "a run stores only one value of it, which has no interval; repeat the runs and join them with +",
+                "a run stores a single value of this metric, so there is no interval; repeat the runs and join them with +",
             )),
             // A rate is resampled in time slices of twice the mean latency, see `slices`.
             Err(NoInterval::TooFewBlocks { .. }) if matches!(formula(metric), Formula::Rate(_)) => Some(String::from(
-                "too short: an interval needs runs of at least 20 times the mean time from sending a request to the \
-                     end of its stream",
+                "runs too short: an interval needs runs of at least 20 times the mean time from sending a request \
+                     to the end of its answer",
             )),
             Err(why) => Some(why.to_string()),
             Ok(_) => None,
@@ -167,8 +167,7 @@ impl<'a> Pair<'a> {
         let differ = one != two || one.contains(" and ");
         let Group { label: first, .. } = self.baseline;
         let Group { label: second, .. } = self.candidate;
-        differ
-            .then(|| format!("energy is {one} in run `{first}` and {two} in run `{second}`, which are never compared"))
+        differ.then(|| format!("energy is {one} in run `{first}` and {two} in run `{second}`, so it is not compared"))
     }
 
     /// The change, with an interval from the variation inside the runs.

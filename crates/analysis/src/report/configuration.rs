@@ -32,8 +32,8 @@ pub(super) fn blocks(run: &Run) -> Vec<Block> {
     fact("grader", summary.accuracy.as_ref().map(|accuracy| accuracy.grader.clone()));
     fact("sessions", (summary.sessions > 0).then(|| summary.sessions.to_string()));
     fact("end of the run", summary.closing.map(|closing| reason(closing).to_owned()));
-    fact("Ergometer version, files written by", version("ergometer"));
-    fact("Ergometer version, run started by", version("ergometer_at_start"));
+    fact("Ergometer version that wrote the files", version("ergometer"));
+    fact("Ergometer version that started the run", version("ergometer_at_start"));
     let mut settings = Vec::new();
     flatten(&Value::Object(summary.profiler_config.settings()), "", 0, &mut settings);
     let mut blocks = vec![Block::Facts(facts)];
@@ -89,7 +89,7 @@ fn devices(run: &Run) -> Table {
             ("device", "device"),
             ("name", "name"),
             ("scope", "scope"),
-            ("provenance", "provenance"),
+            ("measured by", "provenance"),
             ("in the total", "summed"),
             ("gross", "gross_j"),
             ("idle power before and after", "idle_w"),
@@ -102,7 +102,7 @@ fn devices(run: &Run) -> Table {
             Cell::text(device.device.to_string()),
             Cell::text(device.name.clone()),
             Cell::text(device.scope.label()),
-            Cell::text(device.provenance.to_string()),
+            Cell::text(device.provenance.to_string().replace('_', " ")),
             Cell::text(if is_counted(device) { "yes" } else { "no" }),
             Cell::number(device.gross_j.map(|gross| gross.value), |joules| quantity(joules, "J")),
             if idle.is_empty() { Cell::Absent } else { Cell::text(idle.join(", ")) },

@@ -40,7 +40,7 @@ pub(super) fn verdict(run: &Run) -> Block {
         let source = if run.energy == Some(EnergySource::Modelled) { " (modelled)" } else { "" };
         format!("{} per answer{source}", quantity(joules, "J"))
     });
-    let speed = summary.tokens.output_per_second.map(|speed| format!("{} tokens per second", thousands(speed)));
+    let speed = summary.tokens.output_per_second.map(|speed| format!("{} output tokens per second", thousands(speed)));
     let parts: Vec<String> = [accuracy, energy, speed].into_iter().flatten().collect();
     let mut text =
         if parts.is_empty() { format!("{} queries answered", thousands(completed)) } else { parts.join(", ") };
@@ -116,9 +116,9 @@ pub(super) fn figures(run: &Run) -> Vec<Figure> {
     add("energy per output token", with_interval(per_token, &joules), &format!("gross, {source}"));
     let intelligence = summary.intelligence.as_ref();
     let per_joule = intelligence.map(|found| found.per_joule_with_meter.unwrap_or(found.per_joule));
-    add("intelligence per joule", with_interval(per_joule, &significant), "correct answers per gross joule");
+    add("correct answers per joule", with_interval(per_joule, &significant), "correct answers per gross joule");
     let per_watt = intelligence.and_then(|found| found.per_watt_with_meter.or(found.per_watt));
-    add("intelligence per watt", with_interval(per_watt, &significant), "accuracy / mean power");
+    add("accuracy per watt", with_interval(per_watt, &significant), "accuracy / mean power");
     let latency = &summary.latency;
     for (label, found) in [("TTFT", latency.ttft_ms), ("TPOT", latency.tpot_ms), ("E2E latency", latency.e2e_ms)] {
         let Some(found) = found else { continue };

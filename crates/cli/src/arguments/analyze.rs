@@ -19,7 +19,8 @@ pub(crate) struct AnalyzeArguments {
     /// Only this analysis (`ergo list analyses`). Repeatable, or separated by commas [default: all].
     #[arg(long, value_name = "ID", value_delimiter = ',', hide_possible_values = true, value_parser = analysis_ids())]
     pub(crate) analysis: Vec<String>,
-    /// Leave out regressions that could not be fitted. The tool `intelligence-per-watt` has an option of the same name.
+    /// Leave regressions that could not be fitted out of the table. The name is that of the same option of
+    /// intelligence-per-watt.
     #[arg(long)]
     pub(crate) skip_zeroes: bool,
     /// Latency limits for goodput, instead of those of the run, as in `ttft=200ms,tpot=50ms,e2e=5s`. Further limits:

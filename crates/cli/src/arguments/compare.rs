@@ -20,8 +20,8 @@ pub(crate) struct CompareArguments {
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<OsString>,
     /// Exit with code 1 if this condition is true: METRIC OPERATOR LIMIT, where the operator is >, >=, < or <=. A
-    /// limit without a sign is a value (200ms, 90%). A limit with a sign is a change from the baseline: +5% relative to
-    /// it, +20ms in the unit of the metric, -2 in percentage points of a share such as accuracy. A change that is not
+    /// limit without a sign is a value (200ms, 90%). A limit with a sign is a change from the baseline: +5%
+    /// (relative), +20ms (in the unit of the metric) or -2 (percentage points, for shares such as accuracy). A change that is not
     /// statistically significant is only a warning, except with --strict. Repeatable, or separated by commas.
     #[arg(long, value_name = "EXPR", value_parser = parse_limits)]
     pub(crate) fail_if: Vec<Limits>,

@@ -155,7 +155,7 @@ pub(crate) struct EnergyArguments {
     /// time and value (the names of the columns); prometheus takes metric (the name of the metric).
     #[arg(long, value_name = "SPEC", value_parser = SensorParser)]
     pub(crate) sensor: Vec<Spec>,
-    /// Do not model CPU power when no sensor measures it.
+    /// Do not estimate CPU power from utilization when no sensor measures it.
     #[arg(long)]
     pub(crate) no_model: bool,
     /// Treat the server as running on this machine, whatever its address.

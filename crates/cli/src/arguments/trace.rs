@@ -20,7 +20,7 @@ Times of a row:
 
 /// Defines the times of modules and executions.
 const WORK_TIMES: &str = "\
-Times of a row (± is half of the 95 % interval of the mean over executions):
+Times (of a module: /execution is the mean over its executions, ± half of its 95 % interval):
   busy   time during which at least one of its events ran
   span   time from the first start to the last end of its events
   self   sum of the durations of its events, each without the time of the events nested in it
@@ -33,8 +33,8 @@ Times of a step:
   window start  start of the step itself
   window        time from the start to the end of the step itself
   work start    start of the first of its events
-  work span     time from the first start to the last end of its events, which may run after the window
-                (--sort span)
+  work span     time from the first start to the last end of its events, some of which may run after the
+                window; sort key: span
   busy          time during which at least one of its events ran
   self          sum of the durations of its events, each without the time of the events nested in it
   share         its self time as a share of the self time of the device
@@ -105,7 +105,7 @@ pub(crate) enum TraceCommand {
 #[derive(Debug, Args)]
 pub(crate) struct FilesArguments {
     /// Trace files (.xplane.pb, also .gz, .xz or .zst), folders, or `-` for stdin. In a profiler's log folder, the
-    /// latest session is read. Several files, also of several hosts, are read as one trace.
+    /// latest session is read. Several files, even from several hosts, are read as one trace.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// Read a truncated or damaged trace as far as possible, and report what is lost.
@@ -197,7 +197,7 @@ pub(crate) struct ExecutionsArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct ClassArguments {
-    /// Only rows that spend most of their time in this class; memcpy includes memset.
+    /// Only ops or kernels with most of their time in this class; memcpy includes memset.
     #[arg(long, value_enum)]
     pub(crate) class: Option<ClassChoice>,
 }

@@ -119,7 +119,7 @@ fn as_table(rows: &[Row], screen: Screen) -> String {
             (Tone::Faint, joules(|found| found.alone)),
         ]);
     }
-    let note = "net: energy above idle power; if run alone: sum of what each request would use on the idle server";
+    let note = "net: energy above idle power; if run alone: sum of the net energy that each request would use as the only request on the server";
     format!("{}{}\n", table.render(screen), screen.paint(Tone::Faint, &format!("  {note}")))
 }
 

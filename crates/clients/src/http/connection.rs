@@ -383,7 +383,7 @@ async fn whole(mut response: Response) -> Result<Vec<u8>, RequestError> {
 
 async fn within<T>(limit: Duration, work: impl Future<Output = Result<T, RequestError>>) -> Result<T, RequestError> {
     tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
-        let cause = format!("no answer within {} s", limit.as_secs());
+        let cause = format!("no response within {} s", limit.as_secs());
         Err(RequestError::new(FailureKind::TimeoutTotal, cause))
     })
 }

@@ -69,13 +69,13 @@ pub(crate) fn failure(error: &(dyn Error + 'static), stage: Stage) -> RequestErr
                 matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData)
             }) =>
         {
-            (FailureKind::Malformed, "the answer is not HTTP")
+            (FailureKind::Malformed, "the response is not HTTP")
         }
-        Stage::Body => (FailureKind::Truncated, "the answer is incomplete"),
+        Stage::Body => (FailureKind::Truncated, "the response is incomplete"),
         Stage::Head if find::<hyper::Error>(error).is_some_and(hyper::Error::is_parse) => {
-            (FailureKind::Malformed, "the answer is not HTTP")
+            (FailureKind::Malformed, "the response is not HTTP")
         }
-        Stage::Head => (FailureKind::Disconnected, "the connection was closed without an answer"),
+        Stage::Head => (FailureKind::Disconnected, "the connection was closed without a response"),
     };
     RequestError::new(kind, format!("{what}: {}", innermost(error)))
 }

@@ -53,7 +53,7 @@ pub enum CloseError {
         path: PathBuf,
     },
     /// The energy of the server was not measured.
-    #[error("the energy of {} is unknown: its server is on {host}, where no sensor can be read", path.display())]
+    #[error("the energy of {} is unknown: its server is on {host}, whose sensors cannot be read from this machine", path.display())]
     Elsewhere {
         /// The run folder.
         path: PathBuf,

@@ -136,7 +136,7 @@ impl RunError {
 
     /// Creates an error of a bug in ergo.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
-        Self::Internal(Message::new(message).with_hint(hint!("this is a defect of ergo; please report it")))
+        Self::Internal(Message::new(message).with_hint(hint!("this is a bug in ergo; please report it")))
     }
 
     /// Why a session ended if it ended with this error.

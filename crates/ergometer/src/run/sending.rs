@@ -390,7 +390,7 @@ impl Sender {
 
     fn timed_out(&self) -> Outcome {
         let limit = self.parts.config.timeout_s.unwrap_or_default();
-        Outcome::Failed { kind: FailureKind::TimeoutTotal, cause: format!("no end within {limit} s") }
+        Outcome::Failed { kind: FailureKind::TimeoutTotal, cause: format!("not finished within {limit} s") }
     }
 }
 

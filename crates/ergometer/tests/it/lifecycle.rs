@@ -134,7 +134,7 @@ async fn a_request_that_times_out_fails_and_keeps_its_chunks() {
     assert_eq!(run.summary.outcomes.completed, 1);
     let (_, exchanges) = rig.exchanges(0);
     let Outcome::Failed { kind, cause } = &exchanges[0].outcome else { panic!("{exchanges:?}") };
-    assert_eq!((*kind, cause.as_str()), (FailureKind::TimeoutTotal, "no end within 0.15 s"));
+    assert_eq!((*kind, cause.as_str()), (FailureKind::TimeoutTotal, "not finished within 0.15 s"));
     assert_eq!((exchanges[0].transcript.text.as_str(), exchanges[0].transcript.chunks.len()), ("10", 1));
     let table = Table::read(&rig.folder());
     assert!(table.floats("model_metrics/*/latency_metrics/total_query_seconds")[0].unwrap() >= 0.15);

@@ -60,7 +60,8 @@ async fn missing_tokens_are_counted_by_the_server_after_the_measurement() {
     let calls = client.calls();
     let run = closed(rig.resume(Questions::new(5), client, blind()).await);
     assert_eq!((calls.sent(), calls.counted(), run.summary.sessions), (vec![], vec![2], 1));
-    assert_eq!((run.summary.tokens.requests, run.summary.warnings.len()), (5, 1), "{:?}", run.summary.warnings);
+    assert_eq!(run.summary.tokens.requests, 5);
+    assert!(!has_warning(&run, "unknown"), "{:?}", run.summary.warnings);
 }
 
 #[tokio::test]

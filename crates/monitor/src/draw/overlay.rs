@@ -19,8 +19,9 @@ pub(super) fn help(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
         })
         .collect();
     lines.push(Line::from(""));
-    lines
-        .push(Line::from(scene.span(Tone::Faint, " ~ modelled, not measured; energies are provisional until the end")));
+    lines.push(Line::from(
+        scene.span(Tone::Faint, " ~ modelled, not measured; energies are provisional until you quit"),
+    ));
     lines.push(Line::from(scene.span(Tone::Faint, " sampled, averaged, counter: how the sensor measures power")));
     popup(buffer, area, scene, (" keys ", Text::from(lines)));
 }

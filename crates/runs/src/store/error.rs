@@ -92,7 +92,7 @@ impl Diagnostic for StoreError {
         match self {
             Self::File { cause, .. } => file_hint(cause),
             Self::Encoding { .. } | Self::UnforeseenMetadata { .. } => {
-                Some(hint!("this is a defect of ergo; the journal is complete. Please report it"))
+                Some(hint!("this is a bug in ergo; the journal is complete. Please report it"))
             }
             Self::TooLong { .. } => Some(hint!("remove that query from the dataset")),
         }

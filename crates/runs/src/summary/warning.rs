@@ -367,12 +367,12 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Modelled => f.write_str("energy is modelled from CPU utilization, not measured"),
-            Self::NoEnergy => f.write_str("no sensor measures energy or power: the run has times only"),
+            Self::NoEnergy => f.write_str("no sensor measures energy or power: the run has latencies but no energy"),
             Self::UnknownEnergy { devices } => {
                 let they = if devices.len() == 1 { "it has" } else { "they have" };
                 write!(f, "the energy of {} is unknown: {they} too few readings while requests ran", devices.join(", "))
             }
-            Self::ZeroEnergy => f.write_str("the sensors measured 0 J: the run has times only"),
+            Self::ZeroEnergy => f.write_str("the sensors measured 0 J: the run has latencies but no energy"),
             Self::Elsewhere { host } => {
                 write!(f, "the server runs on {host}, so its energy cannot be measured here: the run has no energy")
             }

@@ -67,7 +67,7 @@ const ENERGY: &str = "energy counter";
 /// The error of a GPU whose files are gone.
 fn gone() -> Message {
     let hint = hint!("check `sudo dmesg | grep amdgpu` for an unloaded driver or a GPU reset");
-    Message::new("its files are gone").with_hint(hint)
+    Message::new("its files in /sys are gone").with_hint(hint)
 }
 
 /// Opens the sensors of all AMD GPUs. A machine without one has no finding.
@@ -160,7 +160,11 @@ fn probe_energy(card: &Card, (device, scope): (DeviceId, Scope), watch: Duration
         );
         return probe.find(label, ENERGY, Status::Limited { why, fix: Some("sudo reboot".to_owned()) });
     }
-    let text = format!("counts of {:.3} µJ, read every 50 ms from {}", counter.unit.get() * 1e6, counter.origin);
+    let text = format!(
+        "energy counter in steps of {:.3} µJ, read every 50 ms from {}",
+        counter.unit.get() * 1e6,
+        counter.origin
+    );
     probe.find(label, ENERGY, Status::Works(text));
     let id = format!("amdgpu-energy:{}", device.index);
     let info = SensorInfo { id, name: card.name.clone(), device, interval: ENERGY_INTERVAL };

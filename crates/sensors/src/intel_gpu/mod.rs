@@ -41,7 +41,7 @@ const SOURCE: &str = "energy counter";
 /// The error of a card whose files are gone.
 fn gone() -> Message {
     let hint = hint!("check `sudo dmesg | grep -e xe -e i915` for an unloaded driver or a reset of the card");
-    Message::new("its files are gone").with_hint(hint)
+    Message::new("its files in /sys are gone").with_hint(hint)
 }
 
 /// Opens the sensors of all Intel graphics cards. A machine without one has no finding.

@@ -24,7 +24,7 @@ pub fn probe_system() -> Probe {
         Ok(nvml) => {
             let mut found = probe(&nvml);
             if !found.sensors.is_empty() && in_container() {
-                let why = "this is a container: energy and power include everything that runs on the GPU, also outside the container";
+                let why = "this is a container: energy and power include everything that runs on the GPU, even outside the container";
                 found.find("NVIDIA GPUs", "container", Status::Limited { why: why.into(), fix: None });
             }
             found

@@ -125,8 +125,7 @@ fn live_sensors(opened: Vec<OpenZone>, options: &Options) -> Probe {
                 continue;
             }
             Verdict::Stuck => format!(
-                "the counter{} does not change although a CPU is busy; a virtual machine may not pass the real counter \
-                 through",
+                "the counter{} does not change although a CPU is busy; a virtual machine may hide the real counter",
                 zone.counts.suffix()
             ),
             Verdict::MirrorOf(label) => format!("the counter is a copy of {label} and is not counted twice"),

@@ -94,24 +94,17 @@ impl Likelihood {
         };
         let mut low = self.slack.sqrt() / largest * 1e-7;
         let Some(mut extreme) = at(low) else { return sum(&self.best) };
-        let mut high = None;
+        let mut high = 2.0 * low;
         for _ in 0..MOST_DOUBLINGS {
-            let weight = 2.0 * low;
-            match at(weight) {
-                Some(found) => (low, extreme) = (weight, found),
-                None => {
-                    high = Some(weight);
-                    break;
-                }
-            }
+            let Some(found) = at(high) else { break };
+            (low, extreme) = (high, found);
+            high *= 2.0;
         }
-        if let Some(mut high) = high {
-            for _ in 0..HALVINGS {
-                let middle = f64::midpoint(low, high);
-                match at(middle) {
-                    Some(found) => (low, extreme) = (middle, found),
-                    None => high = middle,
-                }
+        for _ in 0..HALVINGS {
+            let middle = f64::midpoint(low, high);
+            match at(middle) {
+                Some(found) => (low, extreme) = (middle, found),
+                None => high = middle,
             }
         }
         sum(&extreme)

@@ -38,6 +38,6 @@ pub(super) fn reason(run: &Run) -> Message {
             command("attribute RUN…")
         ));
     }
-    Message::new("no cost model: requests did not run together, or the run is too short")
+    Message::new("no cost model: requests did not overlap, or the run is too short")
         .with_hint(hint!("fit it together with runs at higher loads: ", command("attribute RUN…")))
 }

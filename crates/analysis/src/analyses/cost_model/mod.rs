@@ -202,8 +202,8 @@ fn cost_table(costs: &[Cost]) -> Table {
 /// The evidence for people.
 fn evidence_words(evidence: Evidence) -> &'static str {
     match evidence {
-        Evidence::StepLog => "step log of the engine",
-        Evidence::Arrivals => "arrival times of tokens",
+        Evidence::StepLog => "engine log",
+        Evidence::Arrivals => "token arrival times",
         Evidence::Tokens => "token counts",
     }
 }

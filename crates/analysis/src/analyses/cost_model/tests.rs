@@ -98,7 +98,7 @@ fn a_run_without_a_model_says_why() {
         (found.warnings[0].text.clone(), found.warnings[0].command_line_hint().unwrap())
     };
     let (text, hint) = why(&run);
-    assert!(text.contains("requests did not run together") && hint.contains("`ergo attribute RUN…`"), "{text} {hint}");
+    assert!(text.contains("requests did not overlap") && hint.contains("`ergo attribute RUN…`"), "{text} {hint}");
     run.summary.attribution.as_mut().unwrap().methods.insert(String::from("equal_share"), 3);
     assert!(why(&run).0.contains("the run is too short"));
     run.summary.attribution = None;

@@ -24,6 +24,9 @@ use trend::{FEWEST_BLOCKS, Trend, VALUES_PER_BLOCK, Verdict};
 /// A smaller throttled share of the time gives no warning.
 const WORTH_A_WARNING: f64 = 0.01;
 
+/// A smaller change is rounding, in any unit.
+const LEAST_CHANGE: f64 = 1e-12;
+
 /// The `drift` analysis.
 pub(super) struct Drift;
 
@@ -173,7 +176,11 @@ fn table(trends: &[(Series, Trend)], has_sessions: bool) -> Table {
             "s" | "J" | "W" => format::quantity(value, series.unit),
             unit => format!("{} {unit}", format::digits(value)).trim_end().to_owned(),
         };
-        let signed = |value: f64| if value > 0.0 { format!("+{}", show(value)) } else { show(value) };
+        let signed = |value: f64| match value {
+            _ if value.abs() < LEAST_CHANGE => show(0.0),
+            _ if value > 0.0 => format!("+{}", show(value)),
+            _ => show(value),
+        };
         let slope = trend.per_minute.map(|value| entries::with(value, trend.per_minute_interval));
         let mut row = vec![
             Cell::text(series.head),

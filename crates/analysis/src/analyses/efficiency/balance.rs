@@ -33,8 +33,8 @@ pub(super) fn balance(run: &Run, warnings: &mut Vec<Message>) -> Option<Balance>
             ("unattributed", "unattributed_j", balance.unattributed_j),
         ],
         of_which: [
-            ("of which without a record", "unrecorded_j", balance.unrecorded_j),
-            ("of which retried attempts", "retried_j", balance.retried_j),
+            ("of which requests without a record", "unrecorded_j", balance.unrecorded_j),
+            ("of which attempts that were retried", "retried_j", balance.retried_j),
         ],
     };
     let sum: f64 = found.parts.iter().map(|part| part.2).sum();

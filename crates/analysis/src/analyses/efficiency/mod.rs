@@ -37,8 +37,8 @@ impl Analysis for Efficiency {
     }
 
     fn about(&self) -> &'static str {
-        "correct answers per joule, accuracy per watt, joules per query, token and subject, and the energy \
-         balance: with requests in flight, without, and while sensors had no readings"
+        "correct answers per joule, accuracy per watt, joules per query, token and subject, and the energy used \
+         with requests in flight, with none in flight, and while sensors had no readings"
     }
 
     fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError> {
@@ -98,7 +98,7 @@ fn warn(run: &Run, source: EnergySource, warnings: &mut Vec<Message>) {
         )));
     }
     if run.summary.intelligence.is_none() {
-        warnings.push(Message::new("no answers are graded, so there are no correct answers per joule"));
+        warnings.push(Message::new("no answers are graded, so correct answers per joule are unknown"));
     }
 }
 
@@ -224,8 +224,8 @@ fn figure_table(run: &Run, figures: &[Figure], source: EnergySource) -> Table {
         table.rows.push(vec![Cell::text(figure.head), value, Cell::text(figure.unit)]);
     }
     table.notes.push(String::from(
-        "In parentheses: 95 % intervals. Per joule, per watt and per output token: bootstrap over queries. Per query: \
-         error of the energy values.",
+        "In parentheses: 95 % intervals. Figures per joule, per watt and per output token: by bootstrap over queries. \
+         Figures per query: from the error of the energy values.",
     ));
     let failed = run.queries.iter().filter(|query| !query.is_completed() && query.energy.is_some()).count();
     if failed > 0 {

@@ -107,7 +107,7 @@ pub(super) fn subject_table(subjects: &[Subject], source: EnergySource) -> Table
         table.rows.push(row);
     }
     table.notes.push(String::from(
-        "Without the energy of times with no request in flight, so the subjects do not average to the value of the run.",
+        "Energy used while no request was in flight is left out, so the mean over subjects is not the value of the run.",
     ));
     table
 }

@@ -124,8 +124,8 @@ pub(super) fn fill(run: &Run, findings: &mut Findings) {
     }
     if per_token.iter().all(Option::is_some) {
         table.notes.push(String::from(
-            "Energy per output token: of the whole run, the energy of its requests; of the steady state, all energy of \
-             the devices in that time, including time without requests.",
+            "Energy per output token: for the whole run, only the energy of its requests; for the steady state, all \
+             energy of the devices, including time without requests.",
         ));
     }
     if let Some(why) = reason.filter(|_| !has_steady) {

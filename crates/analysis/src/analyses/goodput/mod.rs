@@ -46,9 +46,9 @@ impl Analysis for Goodput {
         let limits = options.limits.map(|limits| (limits, "asked")).or_else(|| Some((own_limits(run)?, "run")));
         let limits = limits.filter(|(limits, _)| !limits.is_none());
         if timings.is_empty() {
-            findings
-                .warnings
-                .push(Message::new("requests.parquet has none of the requests in the records, so goodput is unknown"));
+            findings.warnings.push(Message::new(
+                "requests.parquet and the records have no request in common, so goodput is unknown",
+            ));
         } else if let Some((limits, whose)) = limits {
             let resampling = Resampling { block: run.block(), seed: options.seed, ..Resampling::default() };
             let results = LimitResults::new(run, &timings, limits, resampling);
@@ -244,7 +244,7 @@ impl LimitResults {
         ));
         if self.block > 1 {
             table.notes.push(format!(
-                "Requests overlap, so intervals are a bootstrap over blocks of {} requests. An interval needs at least \
+                "Requests overlap, so intervals come from a bootstrap over blocks of {} requests. An interval needs at least \
                  10 blocks, and is absent if all or no requests meet a limit.",
                 self.block
             ));

@@ -299,7 +299,7 @@ fn count_table(figures: &[FigureOutliers]) -> Table {
     }
     table.notes.push(String::from(
         "An outlier has a modified z-score of the logarithm beyond ±3.5 (Iglewicz and Hoaglin 1993). E2E latency is \
-         compared with a robust line over output tokens.",
+         compared with a robust regression on output tokens.",
     ));
     table
 }

@@ -117,7 +117,7 @@ impl<'a> Evidence<'a> {
     fn beginning(&self, query: &Query) -> Option<String> {
         let (_, ends) = self.sessions.get(&query.session)?;
         let sent = query.sent?.nanos_since_epoch();
-        (sent < *ends.first()?).then(|| String::from("among the first after the start or a resume"))
+        (sent < *ends.first()?).then(|| String::from("among the first requests after the start or a resume"))
     }
 
     fn repeated(&self, case: &Case) -> Vec<String> {
@@ -167,7 +167,7 @@ impl<'a> Evidence<'a> {
         }
         let hot = self.during("temperature", query, f64::max);
         if let Some((degrees, usual)) = hot.filter(|(now, usual)| now > &(usual + DEGREES)) {
-            reasons.push(format!("{degrees:.0} °C, usually {usual:.0}"));
+            reasons.push(format!("temperature {degrees:.0} °C, usually {usual:.0}"));
         }
         reasons
     }

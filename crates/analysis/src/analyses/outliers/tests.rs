@@ -92,7 +92,7 @@ fn reasons_come_from_the_data() {
     let reasons: Vec<(u64, String)> =
         found.iter().map(|(_, request, reasons)| (*request, reasons.join("; "))).collect();
     let expected = [
-        (0, "among the first after the start or a resume"),
+        (0, "among the first requests after the start or a resume"),
         (20, "attempt 2"),
         (30, "long prompt: 900 tokens, usually 30"),
         (50, "sent 50.00 ms late"),

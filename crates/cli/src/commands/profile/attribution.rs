@@ -85,8 +85,8 @@ const EQUALLY: &str = "equally";
 /// A method in words: how energy was shared among requests.
 pub(in crate::commands) fn words(method: &str) -> &'static str {
     match method.parse::<EnergyMethod>() {
-        Ok(EnergyMethod::CostModel(Evidence::StepLog)) => "by the step log of the engine",
-        Ok(EnergyMethod::CostModel(Evidence::Arrivals)) => "by arrival times of tokens",
+        Ok(EnergyMethod::CostModel(Evidence::StepLog)) => "by the engine log",
+        Ok(EnergyMethod::CostModel(Evidence::Arrivals)) => "by token arrival times",
         Ok(EnergyMethod::CostModel(Evidence::Tokens)) => "by token counts",
         Ok(EnergyMethod::EqualShare) => EQUALLY,
         Ok(EnergyMethod::Window(_)) | Err(_) => ALONE,

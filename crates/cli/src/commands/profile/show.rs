@@ -156,7 +156,7 @@ fn server_row(server: &ServerSummary, row: &mut impl FnMut(&'static str, String,
     let found = found.map(|(hits, queries)| format!("{:.0} % of prompts cached", hits as f64 / queries as f64 * 100.0));
     let rest: Vec<String> = [waiting, cache, found, preempted].into_iter().flatten().collect();
     let (running, most) = match server.running {
-        Some(running) => (format!("{:.1} running", running.mean), format!("{:.0} max", running.max)),
+        Some(running) => (format!("{:.1} running, mean", running.mean), format!("{:.0} max", running.max)),
         None if rest.is_empty() => return,
         None => (String::from("-"), String::new()),
     };
@@ -203,7 +203,7 @@ fn energy_rows(
     let balance = totals.balance;
     let share = |joules: f64| format!("{:.1} %", joules / balance.meter_j * 100.0);
     row(
-        "balance",
+        "total energy",
         format!("{} J", digits(balance.meter_j)),
         String::new(),
         format!(
@@ -293,7 +293,7 @@ fn subjects(accuracy: &Accuracy) -> String {
     let worst = rates.iter().min_by(|one, other| one.1.total_cmp(&other.1));
     match (best, worst) {
         (Some(best), Some(worst)) if best.1 > worst.1 => {
-            format!("best {} {:.0} %, worst {} {:.0} %", best.0, best.1 * 100.0, worst.0, worst.1 * 100.0)
+            format!("best subject: {} {:.0} %; worst: {} {:.0} %", best.0, best.1 * 100.0, worst.0, worst.1 * 100.0)
         }
         _ => String::new(),
     }
@@ -328,7 +328,7 @@ mod tests {
             prefix_cache_query_tokens: None,
             prefix_cache_hit_tokens: Some(3),
         };
-        assert_eq!(shown(&server), [["server", "3.9 running", "16 max", "waiting 0; KV cache 12 % max"]]);
+        assert_eq!(shown(&server), [["server", "3.9 running, mean", "16 max", "waiting 0; KV cache 12 % max"]]);
         (server.waiting, server.kv_cache_max_pct) = (gauge(0.25, 2.0), Some(0.04));
         (server.preemptions, server.prefix_cache_query_tokens) = (Some(4), Some(12));
         let rest = "waiting 0.2 mean, 2 max; KV cache 0.0 % max; 25 % of prompts cached; 4 preemptions";

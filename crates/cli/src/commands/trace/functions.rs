@@ -144,7 +144,7 @@ fn notes(found: &Functions, ranking: Option<&Ranking>) -> Vec<String> {
     if ranking.rows.iter().any(|row| row.verdict == Verdict::TooFewSamples) {
         let enough = needed(ranking.rows.len() - 1, ranking.level)
             .map_or(String::new(), |n| format!("; {n} executions of each variant are enough"));
-        notes.push(format!("too few runs: at this confidence level no difference can be significant{enough}"));
+        notes.push(format!("too few executions: at this confidence level no difference can be significant{enough}"));
     }
     notes.push(format!(
         "slower: significant in the rank sum test at {1} % confidence, corrected for {0}",
@@ -235,7 +235,7 @@ fn words(verdict: Verdict) -> &'static str {
         Verdict::Fastest => "fastest",
         Verdict::Slower => "slower",
         Verdict::TooCloseToCall => "too close to call",
-        Verdict::TooFewSamples => "too few runs",
+        Verdict::TooFewSamples => "too few executions",
     }
 }
 

@@ -171,5 +171,5 @@ fn a_lost_gpu_ends_its_sensor_and_a_forbidden_read_does_not() {
     assert_eq!(kinds(&sample(&mut sensor, &clock)), [EventKind::ReadFailed], "EPERM, as during a reset");
     errno.store(19, Ordering::Relaxed);
     let lost = sensor.sample(&clock, &mut Batch::default()).unwrap_err();
-    assert!(lost.to_string().starts_with("gpu:0 is lost: its files are gone"), "{lost}");
+    assert!(lost.to_string().starts_with("gpu:0 is lost: its files in /sys are gone"), "{lost}");
 }

@@ -45,7 +45,7 @@ impl SweepObserver for SweepView {
             SweepNotice::Complete { point, run, summary } => self.warnings.stored((point, run), summary),
             SweepNotice::Prepared(prepared) => self.screen.note(&head::line(prepared)),
             SweepNotice::NoCooldown(reason) => self.screen.warning(&no_cooldown(&reason)),
-            SweepNotice::Rest(rest) => self.screen.note(&format!("rest   {}, before the first run", rest_text(rest))),
+            SweepNotice::Rest(rest) => self.screen.note(&format!("idle   {}, before the first run", rest_text(rest))),
             SweepNotice::CoolingDown { rest, limit } => {
                 let limit = digits(limit.as_secs_f64());
                 self.screen.note(&format!("cooldown  waiting for {}, up to {limit} s", rest_text(rest)));
@@ -80,10 +80,10 @@ fn heading(sweep: &Sweep, point: usize, run: usize) -> String {
 
 fn no_cooldown(reason: &NoCooldown) -> Message {
     match reason {
-        NoCooldown::ServerElsewhere { host } => {
-            Message::new(format!("--cooldown has no effect: the server is on {host}, where no sensor can be read"))
-                .with_hint(hint!("pass ", flag("server-is-local"), " if the server is on this machine"))
-        }
+        NoCooldown::ServerElsewhere { host } => Message::new(format!(
+            "--cooldown has no effect: the server is on {host}, whose sensors cannot be read from this machine"
+        ))
+        .with_hint(hint!("pass ", flag("server-is-local"), " if the server is on this machine")),
         NoCooldown::NoSensor => {
             Message::new("--cooldown has no effect: no sensor on this machine measures temperature or power")
                 .with_hint(hint!(command("doctor"), " lists the sensors that this machine could use"))

@@ -42,7 +42,7 @@ pub(super) fn timeline(account: &Accounts) -> Option<Chart> {
     let (spans, lanes, step) = spans(account, zero);
     if !spans.is_empty() {
         if step > 1 {
-            notes.push(format!("Shows one execution in {step}."));
+            notes.push(format!("Shows one of every {step} executions."));
         }
         let y = Axis { scale: Scale::Plain, ..Axis::linear("executions of modules", "") };
         panels.push(Panel { y, marks: spans, share: 0.3 + 0.1 * f64::from(lanes.min(10)) });
@@ -148,7 +148,7 @@ pub(super) fn executions(account: &Accounts) -> Option<Chart> {
         subtitle: String::new(),
         notes: [String::from("First executions are often longer, while caches fill and clocks rise.")]
             .into_iter()
-            .chain((step > 1).then(|| format!("Shows one execution in {step}.")))
+            .chain((step > 1).then(|| format!("Shows one of every {step} executions.")))
             .collect(),
         x: Axis::linear("execution number", ""),
         panels: vec![Panel {
