@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,11 +16,12 @@ use http_body_util::Full;
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use url::{Position, Url};
 
 use super::pool::{self, Answer, ConnectionPool};
 use super::{AddressError, BaseUrl, Stage, request_error, secrets, status_error, tls};
-use crate::redact::{Secrets, redact_url};
+use crate::redact::{Secrets, redact_url, secrets_of_parameters};
 use crate::{ClientError, ConnectOutcome, ConnectionUse, Connections, FailureKind, Locality, Protocol, RequestError};
 
 /// Maximum size of a response that is not a stream: a list of models, token counts, metrics.
@@ -134,6 +135,8 @@ pub struct Connection {
     sent: Secrets,
     /// Values that must not appear in any file.
     secrets: Secrets,
+    /// Secrets among the request parameters, after [`hide_parameters`](Self::hide_parameters).
+    parameter_secrets: OnceLock<Secrets>,
     /// Connections of timed requests.
     pool: Arc<ConnectionPool>,
     /// Headers of timed requests, without the request id.
@@ -204,7 +207,16 @@ impl Connection {
             let host = HeaderValue::from_str(&host).map_err(invalid)?;
             headers.insert(HOST, host);
         }
-        Ok(Self { pool: Arc::new(pool), headers, asking, timeouts: network.timeouts, sent, secrets, base })
+        Ok(Self {
+            base,
+            sent,
+            secrets,
+            parameter_secrets: OnceLock::new(),
+            pool: Arc::new(pool),
+            headers,
+            asking,
+            timeouts: network.timeouts,
+        })
     }
 
     /// The address.
@@ -322,12 +334,21 @@ impl Connection {
     /// The failure with all secrets redacted, because a server may repeat what it received.
     pub(crate) fn without_secrets(&self, mut error: RequestError) -> RequestError {
         self.sent.redact_in(&mut error.cause);
+        if let Some(secrets) = self.parameter_secrets.get() {
+            secrets.redact_in(&mut error.cause);
+        }
         error
     }
 
+    /// Adds the request parameters with names of secrets to the values that must not appear in errors and files. They are
+    /// the same for all requests, so only the first call counts.
+    pub(crate) fn hide_parameters(&self, parameters: &Map<String, Value>) {
+        self.parameter_secrets.get_or_init(|| secrets_of_parameters(parameters));
+    }
+
     /// Values that must not appear in any file.
-    pub(crate) fn secrets(&self) -> &Secrets {
-        &self.secrets
+    pub(crate) fn secrets(&self) -> Secrets {
+        self.parameter_secrets.get().map_or_else(|| self.secrets.clone(), |more| self.secrets.and(more))
     }
 
     /// Sends a GET request and returns the whole body.
@@ -340,7 +361,7 @@ impl Connection {
     }
 
     /// Sends a POST request with a JSON body and returns the whole body of the response.
-    pub async fn ask(&self, url: &str, body: &serde_json::Value) -> Result<Vec<u8>, RequestError> {
+    pub async fn ask(&self, url: &str, body: &Value) -> Result<Vec<u8>, RequestError> {
         let body = serde_json::to_vec(body).unwrap_or_default();
         let sent = async {
             let request = self.asking.post(url).header(CONTENT_TYPE, "application/json").body(body);

@@ -1,13 +1,11 @@
 //! Builds the headers of every request: the user's headers and the API key. A secret is sent only over TLS or to this
 //! machine.
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use ergometer_diagnostics::{Hint, Message, hint, option};
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 
 use super::{BaseUrl, HttpError};
-use crate::redact::{Secrets, is_secret_name};
+use crate::redact::{Secrets, is_secret_name, secrets_in, whole_secrets};
 
 /// Headers that the user cannot set, because the client sets them.
 const RESERVED: [&str; 6] =
@@ -57,23 +55,12 @@ pub(super) fn headers(base: &BaseUrl, lines: &[String], api_key_env: Option<&str
     Ok(headers)
 }
 
-/// The secrets in header values, without `Bearer` or `Basic`, and the password of `Basic`.
+/// The secrets in header values. A value whose header has the name of a secret may also hold secrets as parts.
 pub(super) fn values<'a>(headers: impl Iterator<Item = &'a HeaderValue>) -> Secrets {
-    let whole = headers.filter_map(|value| value.to_str().ok());
-    let secrets: Vec<String> = whole
-        .flat_map(|value| {
-            let bare = ["Bearer ", "Basic "].iter().find_map(|scheme| value.strip_prefix(scheme)).unwrap_or(value);
-            [Some(bare.to_owned()), value.strip_prefix("Basic ").and_then(password)]
-        })
-        .flatten()
-        .collect();
+    let texts = headers.filter_map(|value| Some((value.to_str().ok()?, value.is_sensitive())));
+    let secrets: Vec<String> =
+        texts.flat_map(|(text, is_named)| if is_named { secrets_in(text) } else { whole_secrets(text) }).collect();
     Secrets::new(secrets.iter().map(String::as_str))
-}
-
-/// The password in the credentials of `Basic`.
-fn password(credentials: &str) -> Option<String> {
-    let decoded = String::from_utf8(BASE64_STANDARD.decode(credentials.trim()).ok()?).ok()?;
-    decoded.split_once(':').map(|(_, password)| password.to_owned())
 }
 
 /// Whether a header value is a secret wherever it appears. The name says so, or it looks like a key: other values, such as
@@ -135,6 +122,17 @@ mod tests {
         assert_eq!(secrets.redact("Bearer hunter2, bWU6aHVudGVyMg=="), "Bearer <redacted>, <redacted>");
         let basic = HeaderValue::from_static("Basic bWU6c2VjcmV0cGFzcw==");
         assert_eq!(values([&basic].into_iter()).redact("me:secretpass"), "me:<redacted>");
+    }
+
+    #[test]
+    fn parts_of_a_value_are_secrets_if_its_header_has_the_name_of_a_secret() {
+        let lines =
+            ["Authorization: Token sk-0123456789", "Cookie: session=id-0123456789; a=b", "X-Tag: ordinary words"];
+        let headers = try_headers("http://localhost", &lines, None).unwrap();
+        assert_eq!(
+            values(headers.values()).redact("Token SK-0123456789; session=id-0123456789; words ordinary"),
+            "<redacted>; session=<redacted>; words ordinary"
+        );
     }
 
     #[test]

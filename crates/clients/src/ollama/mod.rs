@@ -174,6 +174,7 @@ impl Client for Ollama {
     }
 
     async fn prepare(&self, common: &RequestOptions) -> Result<ModelFacts, ClientError> {
+        self.connection.hide_parameters(&common.parameters);
         if common.ignore_eos {
             let hint = hint!(
                 "leave out ",
@@ -225,7 +226,7 @@ impl Client for Ollama {
     }
 
     fn secrets(&self) -> crate::redact::Secrets {
-        self.connection.secrets().clone()
+        self.connection.secrets()
     }
 
     async fn close(&self) -> Result<(), ClientError> {

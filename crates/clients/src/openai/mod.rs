@@ -231,6 +231,7 @@ impl Client for OpenAi {
     }
 
     async fn prepare(&self, common: &RequestOptions) -> Result<ModelFacts, ClientError> {
+        self.connection.hide_parameters(&common.parameters);
         // The run folder names the model and the dataset, so a request parameter must not replace them.
         let reserved = [("model", "model"), ("messages", "dataset"), ("prompt", "dataset")];
         if let Some(&(name, instead)) = reserved.iter().find(|(name, _)| common.parameters.contains_key(*name)) {
@@ -283,7 +284,7 @@ impl Client for OpenAi {
     }
 
     fn secrets(&self) -> crate::redact::Secrets {
-        self.connection.secrets().clone()
+        self.connection.secrets()
     }
 
     async fn close(&self) -> Result<(), ClientError> {

@@ -3,6 +3,7 @@
 //! In doubt, a value is replaced: text that cannot be parsed is replaced as a whole, and a name that may be the name of
 //! a secret counts as one. The result is for display and records only, not for use in a request.
 
+mod credentials;
 mod name;
 mod secrets;
 mod url;
@@ -11,6 +12,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+pub(crate) use credentials::{secrets_in, secrets_of_parameters, whole_secrets};
 pub use name::is_secret_name;
 pub use secrets::Secrets;
 pub use url::redact_url;

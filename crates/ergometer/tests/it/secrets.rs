@@ -1,4 +1,4 @@
-//! A server that repeats the API key everywhere: no file of the run has it, not even its start.
+//! A server that repeats the API key and a secret parameter everywhere: no file of the run has them, not even their start.
 
 use std::fs;
 use std::fs::File;
@@ -16,6 +16,8 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use crate::rig::{Rig, closed, config};
 
 const KEY: &str = "sk-echo-0123456789abcdef";
+/// The value of a request parameter.
+const PARAMETER: &str = "sk-echo-parameter-9876543210";
 /// Shorter starts are not replaced.
 const START: &str = "sk-echo";
 
@@ -44,7 +46,7 @@ fn answer(number: usize, key: &str) -> String {
         0 => stream(
             &[
                 delta(&format!("{{\"reasoning_content\":\"hm {key}\"}}"), "null"),
-                delta(&format!("{{\"content\":\"it is {key}\"}}"), "null"),
+                delta(&format!("{{\"content\":\"it is {key}, {PARAMETER}\"}}"), "null"),
                 delta(
                     &format!(
                         "{{\"tool_calls\":[{{\"index\":0,\"function\":{{\"name\":\"f\",\"arguments\":\"{key}\"}}}}]}}"
@@ -78,7 +80,7 @@ fn answer(number: usize, key: &str) -> String {
 fn serve(stream: &TcpStream, number: &std::sync::atomic::AtomicUsize) {
     let mut reader = BufReader::new(stream);
     let Some(head) = request(&mut reader) else { return };
-    let key = head.lines().find_map(|line| line.split_once("Bearer ")).map_or("", |(_, key)| key).trim();
+    let key = head.lines().find_map(|line| line.split_once("Token ")).map_or("", |(_, key)| key).trim();
     let answer = if head.starts_with("GET") {
         let body = format!("{{\"data\":[{{\"id\":\"m-{key}\"}}]}}");
         let length = body.len();
@@ -148,7 +150,8 @@ async fn a_key_that_the_server_repeats_is_in_no_file() {
     config.client.id = String::from("openai");
     config.client.model = String::new();
     config.client.base_url = Some(address);
-    config.client.headers = vec![format!("Authorization: Bearer {KEY}")];
+    config.client.headers = vec![format!("Authorization: Token {KEY}")];
+    config.request.parameters.insert(String::from("api_key"), PARAMETER.into());
     let prepared = PreparedRun::new(config, crate::sensors::blind()).await.unwrap();
     assert_eq!(prepared.config().client.model, "m-<redacted>");
     let run = closed(rig.run_prepared(prepared).await);
