@@ -13,6 +13,7 @@ use http::response::Parts;
 use serde::{Deserialize as _, Deserializer};
 use serde_json::{Value, json};
 use tokio::task::coop::unconstrained;
+use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::http::{Answer, Connection, Target, Timeouts, status_error};
@@ -26,6 +27,9 @@ const AFTERWORD: Duration = Duration::from_secs(2);
 const LONGEST_ANSWER: u64 = 256 << 20;
 /// Maximum size of the text of an answer, which must fit a line of the journal even when escaped.
 const LONGEST_TEXT: usize = 16 << 20;
+/// The most parts of an answer that are read without a pause. One read may contain thousands of chunks of a byte, and a
+/// timeout of the whole request or the end of the run is noticed only in a pause.
+const MOST_IN_ROW: u32 = 64;
 
 /// Parses the bytes of an answer into a transcript.
 pub(super) trait Reader: Send {
@@ -81,7 +85,7 @@ impl Ready<'_> {
         let sent = Instant::now();
         transcript.sent = Some(clock.at(sent.into()));
         let timer = pin!(sleep_until(sent + Timeouts::duration(connection.timeouts().first_token_s)));
-        let mut deadline = Deadline { at: timer.deadline(), timer, timeouts: connection.timeouts() };
+        let mut deadline = Deadline { at: timer.deadline(), timer, timeouts: connection.timeouts(), in_row: 0 };
         let header = id.and_then(|id| connection.request_id(id));
         transcript.request_id = id.filter(|_| header.is_some()).map(str::to_owned);
         let post = connection.post(target, body, header, &mut transcript.connection_use);
@@ -122,6 +126,8 @@ struct Deadline<'a> {
     timer: Pin<&'a mut Sleep>,
     at: Instant,
     timeouts: Timeouts,
+    /// The parts read since the last pause.
+    in_row: u32,
 }
 
 impl Deadline<'_> {
@@ -137,9 +143,19 @@ impl Deadline<'_> {
 
     /// The next part of an answer; `None` if the deadline has passed.
     async fn part(&mut self, answer: &mut Answer) -> Option<Result<Option<Bytes>, RequestError>> {
+        if self.in_row >= MOST_IN_ROW {
+            self.in_row = 0;
+            yield_now().await;
+        }
         poll_fn(|cx| match answer.poll_part(cx) {
-            Poll::Ready(part) => Poll::Ready(Some(part)),
-            Poll::Pending => self.poll_passed(cx).map(|()| None),
+            Poll::Ready(part) => {
+                self.in_row += 1;
+                Poll::Ready(Some(part))
+            }
+            Poll::Pending => {
+                self.in_row = 0;
+                self.poll_passed(cx).map(|()| None)
+            }
         })
         .await
     }

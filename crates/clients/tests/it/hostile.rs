@@ -117,6 +117,28 @@ async fn a_deadline_passes_while_bytes_arrive() {
     assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
 }
 
+/// One read contains thousands of chunks, so a read is rarely waited for.
+#[tokio::test]
+async fn a_request_can_be_cancelled_while_tiny_chunks_arrive() {
+    const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    for chunk in ["1\r\n\n\r\n", "5\r\n: x\n\n\r\n", "a\r\ndata: {}\n\n\r\n"] {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            use std::io::{Read as _, Write as _};
+            let (mut socket, _) = listener.accept().unwrap();
+            let _ = socket.read(&mut [0; 1 << 14]);
+            let _ = socket.write_all(HEAD);
+            let many = chunk.repeat(20_000);
+            while socket.write_all(many.as_bytes()).is_ok() {}
+        });
+        let (client, started) = (client(address, Timeouts::default()), Instant::now());
+        let ended = tokio::time::timeout(Duration::from_millis(500), ask(&*client)).await;
+        assert!(ended.is_err(), "{ended:?}");
+        assert!(started.elapsed() < Duration::from_secs(2), "{chunk:?}: {:?}", started.elapsed());
+    }
+}
+
 #[tokio::test]
 async fn broken_chunk_lengths_are_malformed_and_a_cut_answer_is_truncated() {
     const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
