@@ -66,9 +66,17 @@ pub fn lines(text: &str) -> impl Iterator<Item = Result<Line<'_>, Malformed>> {
         if let Some(comment) = line.strip_prefix('#') {
             return family(comment).map(|name| Ok(Line::Family(name)));
         }
-        let malformed = || Malformed { number, start: line.chars().take(40).collect() };
+        let malformed = || Malformed { number, start: start(line) };
         Some(sample(line).map(Line::Sample).ok_or_else(malformed))
     })
+}
+
+/// The start of a line, for an error. The mark lets the start of a secret be found and redacted.
+fn start(line: &str) -> String {
+    match line.char_indices().nth(40) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
 }
 
 /// The name in a `TYPE` comment; `None` for other comments.

@@ -333,11 +333,17 @@ impl Connection {
 
     /// The failure with all secrets redacted, because a server may repeat what it received.
     pub(crate) fn without_secrets(&self, mut error: RequestError) -> RequestError {
-        self.sent.redact_in(&mut error.cause);
-        if let Some(secrets) = self.parameter_secrets.get() {
-            secrets.redact_in(&mut error.cause);
-        }
+        error.cause = self.redacted(error.cause);
         error
+    }
+
+    /// A text of an error with all secrets redacted.
+    pub(crate) fn redacted(&self, mut text: String) -> String {
+        self.sent.redact_in(&mut text);
+        if let Some(secrets) = self.parameter_secrets.get() {
+            secrets.redact_in(&mut text);
+        }
+        text
     }
 
     /// Adds the request parameters with names of secrets to the values that must not appear in errors and files. They are

@@ -8,6 +8,7 @@ mod sensor;
 #[cfg(test)]
 mod tests;
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use ergometer_diagnostics::{Diagnostic, Hint, Message, hint, option};
@@ -90,8 +91,7 @@ impl ServerMetrics {
 
     async fn look(spec: &ClientSpec, base: Option<&BaseUrl>, url: &Url, limit: Duration) -> Result<Self, Message> {
         let connection = connection(spec, base, url)?;
-        let text = text(&connection, url.as_str(), limit).await?;
-        let dialect = Dialect::detect(&text).map_err(|error| error.to_string())?;
+        let dialect = read(&connection, url.as_str(), limit, Dialect::detect).await?;
         Ok(Self { connection, url: url.to_string(), dialect })
     }
 
@@ -109,8 +109,7 @@ impl ServerMetrics {
 
     /// Reads the current value of each signal of the dialect.
     async fn ask(&self, limit: Duration) -> Result<Vec<Option<f64>>, Message> {
-        let text = text(&self.connection, &self.url, limit).await?;
-        self.dialect.read(&text).map_err(|error| Message::new(error.to_string()))
+        read(&self.connection, &self.url, limit, |text| self.dialect.read(text)).await
     }
 }
 
@@ -142,11 +141,17 @@ fn connection(spec: &ClientSpec, base: Option<&BaseUrl>, url: &Url) -> Result<Co
     Connection::new(&url.origin().ascii_serialization(), headers, &network).map_err(|error| error.to_message())
 }
 
-/// The current text of the metrics.
-async fn text(connection: &Connection, url: &str, limit: Duration) -> Result<String, Message> {
-    match tokio::time::timeout(limit, connection.get(url)).await {
-        Ok(Ok(body)) => Ok(String::from_utf8_lossy(&body).into_owned()),
-        Ok(Err(error)) => Err(error.to_message()),
-        Err(_) => Err(Message::new(format!("no answer within {} s", limit.as_secs()))),
-    }
+/// Parses the current text of the metrics. Errors have their secrets redacted.
+async fn read<T, E: Display>(
+    connection: &Connection,
+    url: &str,
+    limit: Duration,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<T, Message> {
+    let body = tokio::time::timeout(limit, connection.get(url))
+        .await
+        .map_err(|_| Message::new(format!("no answer within {} s", limit.as_secs())))?
+        .map_err(|error| connection.without_secrets(error).to_message())?;
+    let text = String::from_utf8_lossy(&body);
+    parse(&text).map_err(|error| Message::new(connection.redacted(error.to_string())))
 }

@@ -21,6 +21,8 @@ const VLLM: &str = "vllm:num_requests_running{engine=\"0\"} 3\nvllm:num_requests
 enum Answer {
     Text(&'static str),
     Status(u16),
+    /// Status 403 with this body.
+    Refused(&'static str),
     /// Keeps the connection open and sends nothing.
     Hang,
 }
@@ -45,6 +47,7 @@ impl Server {
                 let (status, text) = match *answer.lock().unwrap() {
                     Answer::Text(text) => (200, text),
                     Answer::Status(status) => (status, ""),
+                    Answer::Refused(text) => (403, text),
                     Answer::Hang => {
                         held.push(stream);
                         continue;
@@ -174,6 +177,32 @@ async fn secrets_are_sent_only_to_their_server() {
         (request.contains("x-api-key: hunter2"), request.contains("authorization: bearer"))
     };
     assert_eq!((has_secrets(&own), has_secrets(&other)), ((true, true), (false, false)));
+}
+
+#[tokio::test]
+async fn errors_do_not_repeat_secrets() {
+    const KEY: &str = "sk-0123456789abcdef";
+    let headers = vec![format!("Authorization: Token {KEY}")];
+    let spec = ClientSpec { headers, ..ClientSpec::default() };
+    let answers = [
+        Answer::Text("up 1\nkey sk-0123456789abcdef\n"),
+        // Errors show 40 characters of a line.
+        Answer::Text("a_name_of_thirty_three_characters sk-0123456789abcdef\n"),
+        Answer::Refused("no access with sk-0123456789abcdef"),
+    ];
+    for answer in answers {
+        let server = Server::start(answer);
+        let base = BaseUrl::parse(&server.address).unwrap();
+        let error = ServerMetrics::find(&spec, Some(&base), Some(&server.url())).await.unwrap_err();
+        let error = error.one_line(&CommandLine);
+        assert!(error.contains("<redacted>") && !error.contains("sk-0"), "{error}");
+        let server = Server::start(Answer::Text(VLLM));
+        let base = BaseUrl::parse(&server.address).unwrap();
+        let found = ServerMetrics::find(&spec, Some(&base), Some(&server.url())).await.unwrap().unwrap();
+        *server.answer.lock().unwrap() = answer;
+        let error = found.ask(Duration::from_secs(5)).await.unwrap_err();
+        assert!(error.text.contains("<redacted>") && !error.text.contains("sk-0"), "{error}");
+    }
 }
 
 #[tokio::test]
