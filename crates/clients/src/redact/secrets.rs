@@ -22,6 +22,16 @@ const SHORTEST_START: usize = 4;
 /// The mark of every text that was cut.
 const CUT: char = '…';
 
+/// The start of a secret at the end of a text is replaced if it has this many characters: an answer may end, or its
+/// connection drop, within a secret.
+const SHORTEST_LAST: usize = 8;
+
+/// The end of a text, before which an error may have closed its quotation.
+const END: &str = "[`'\")\\]}]*\\z";
+
+/// The group of what follows the start of a secret.
+const AFTER: &str = "after";
+
 /// The size in memory that a pattern may have. A part takes at most a tenth of it.
 const PATTERN_BYTES: usize = 64 << 20;
 
@@ -44,8 +54,7 @@ impl Secrets {
         // A value that contains another is replaced first, as a whole.
         values.sort_unstable_by(|a, b| b.len().cmp(&a.len()).then(a.cmp(b)));
         values.dedup();
-        let patterns = values.into_iter().flat_map(parts).map(|part| [pattern(&part), cut_pattern(&part)]);
-        Self(patterns.flatten().flatten().collect())
+        Self(values.into_iter().flat_map(patterns).collect())
     }
 
     /// These secrets and others.
@@ -61,15 +70,16 @@ impl Secrets {
     }
 
     /// The text with every secret replaced: as it is, in other case, and with any of its characters encoded for JSON,
-    /// URLs, forms or HTML. If the text was cut within a secret, so that `…` follows its start, the start is replaced.
+    /// URLs, forms or HTML. If the text was cut within a secret, so that `…` or the end of the text follows its start, the
+    /// start is replaced.
     #[must_use]
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut text = Cow::Borrowed(text);
         for pattern in &self.0 {
-            // Before a cut, the pattern of a start also matches the mark, which stays.
+            // The pattern of a start also matches what follows it, which stays.
             let replacement = |found: &Captures<'_>| {
-                let is_cut = found[0].ends_with(CUT);
-                if is_cut { format!("{REDACTED}{CUT}") } else { String::from(REDACTED) }
+                let after = found.name(AFTER).map_or("", |after| after.as_str());
+                format!("{REDACTED}{after}")
             };
             if let Cow::Owned(redacted) = pattern.replace_all(&text, replacement) {
                 text = Cow::Owned(redacted);
@@ -110,6 +120,22 @@ impl fmt::Debug for Secrets {
     }
 }
 
+/// The patterns for a value and for its start.
+fn patterns(value: &str) -> Vec<Regex> {
+    let is_key = is_key(value);
+    let of_part = |part: Vec<char>| {
+        let last = is_key.then(|| start_pattern(&part, SHORTEST_LAST, END)).flatten();
+        [pattern(&part), start_pattern(&part, SHORTEST_START, &CUT.to_string()), last]
+    };
+    parts(value).into_iter().flat_map(of_part).flatten().collect()
+}
+
+/// Whether a value is a single key. Others start with words of ordinary answers, such as `Digest username=…`.
+fn is_key(value: &str) -> bool {
+    // Base64 may end with `=`.
+    !value.trim_end_matches('=').contains(|letter: char| letter.is_whitespace() || letter == '=')
+}
+
 /// A value in parts of at most about [`PART`] characters, none of them short.
 fn parts(value: &str) -> Vec<Vec<char>> {
     let characters: Vec<char> = value.chars().collect();
@@ -124,10 +150,11 @@ fn pattern(characters: &[char]) -> Option<Regex> {
     RegexBuilder::new(&pattern).case_insensitive(true).size_limit(PATTERN_BYTES).build().ok()
 }
 
-/// A pattern for the start of these characters before a cut, which may be within the encoding of a character.
-fn cut_pattern(characters: &[char]) -> Option<Regex> {
+/// A pattern for the start of these characters, at least `shortest` of them, before a cut, which may be within the encoding
+/// of a character. What follows the cut is the group [`AFTER`].
+fn start_pattern(characters: &[char], shortest: usize, after: &str) -> Option<Regex> {
     let encoded: Vec<String> = characters.iter().map(|&character| encodings(character)).collect();
-    let (start, rest) = encoded.split_at(SHORTEST_START.min(encoded.len()));
+    let (start, rest) = encoded.split_at(shortest.min(encoded.len()));
     let mut pattern = start.concat();
     for next in rest {
         pattern.push_str("(?:");
@@ -135,7 +162,7 @@ fn cut_pattern(characters: &[char]) -> Option<Regex> {
     }
     pattern.push_str(&")?".repeat(rest.len()));
     pattern.push_str(r"(?:\\+(?:u[0-9a-f]{0,3})?|%(?:25)*[0-9a-f]?|&(?:amp;)*#?x?[0-9a-z]{0,5})?");
-    pattern.push(CUT);
+    let _ = write!(pattern, "(?<{AFTER}>{after})");
     // Every optional character is one group deeper than the one before.
     let depth = u32::try_from(10 + 2 * PART).unwrap_or(u32::MAX);
     RegexBuilder::new(&pattern).case_insensitive(true).size_limit(PATTERN_BYTES).nest_limit(depth).build().ok()
@@ -255,6 +282,30 @@ mod tests {
         let secrets = Secrets::new([long.as_str()]);
         for end in [4, 77, 149, 154, 299] {
             assert_eq!(secrets.redact(&format!("{}…", &long[..end])).replace(REDACTED, ""), "…", "{end}");
+        }
+    }
+
+    #[test]
+    fn the_start_of_a_secret_at_the_end_of_a_text_is_replaced() {
+        let key = "sk-é\"0123456789";
+        let secrets = Secrets::new([key]);
+        for (form, expected) in [
+            ("your key is sk-é\"012", "your key is <redacted>"),
+            ("your key is SK-É\"012345678", "your key is <redacted>"),
+            ("your key is sk-é\"01", "your key is sk-é\"01"),
+            ("your key is sk-é\"0123456 or", "your key is sk-é\"0123456 or"),
+            (r#"not JSON: `{"key": "sk-\u00e9\"012`"#, r#"not JSON: `{"key": "<redacted>`"#),
+            ("sk-%C3%a9%22012%3", "<redacted>"),
+        ] {
+            assert_eq!(secrets.redact(form), expected, "{form}");
+        }
+        let list = Secrets::new(["Digest username=\"me\"", "session=0123456789"]);
+        for ordinary in ["a Digest username", "a session=012"] {
+            assert_eq!(list.redact(ordinary), ordinary, "a list of parameters starts with ordinary words");
+        }
+        for length in 8..key.chars().count() {
+            let start: String = key.chars().take(length).collect();
+            assert_eq!(secrets.redact(&start), REDACTED, "{start}");
         }
     }
 
