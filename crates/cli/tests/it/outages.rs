@@ -44,9 +44,8 @@ fn a_server_that_dies_after_the_list_of_models_ends_the_warm_up() {
     assert!(is_empty(folder.path()), "no folder is left");
 }
 
-#[test]
-fn a_server_without_http_2_ends_the_warm_up() {
-    let folder = tempfile::tempdir().unwrap();
+/// The address of a server that answers every request but GET with an error of HTTP/1.1.
+fn start_server_without_http_2() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -59,12 +58,31 @@ fn a_server_without_http_2_ends_the_warm_up() {
             }
         }
     });
+    address
+}
+
+#[test]
+fn a_server_without_http_2_ends_the_warm_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = start_server_without_http_2();
     let output = profile(&address, folder.path(), &["--http", "2", "--warmup", "1"]).output().unwrap();
     let messages = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{messages}");
-    assert!(messages.contains("the server did not answer during the warm-up"), "{messages}");
-    assert!(messages.contains("HTTP/2") && messages.contains("--http"), "{messages}");
+    assert!(messages.contains("the server did not answer with HTTP/2 during the warm-up"), "{messages}");
+    assert!(messages.contains("hint: the server does not speak HTTP/2: start a new run with --http 1.1"), "{messages}");
     assert!(is_empty(folder.path()), "no folder is left");
+}
+
+#[test]
+fn a_run_against_a_server_without_http_2_is_not_to_be_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = start_server_without_http_2();
+    let output = profile(&address, folder.path(), &["--http", "2", "--warmup", "0", "-n", "100000"]).output().unwrap();
+    let messages = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{messages}");
+    assert!(messages.contains("the server did not answer with HTTP/2 for 1"), "{messages}");
+    let hint = messages.split_once("error: ").unwrap().1;
+    assert!(hint.contains("--http 1.1") && !hint.contains("--resume"), "{messages}");
 }
 
 #[test]

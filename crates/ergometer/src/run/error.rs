@@ -11,8 +11,8 @@ use crate::close::CloseError;
 use crate::config::DeviceError;
 use crate::journal::JournalError;
 use crate::review::JudgeError;
-use ergometer_clients::ClientError;
 use ergometer_clients::server_metrics::MetricsError;
+use ergometer_clients::{ClientError, FailureKind, Protocol};
 use ergometer_datasets::DatasetError;
 
 /// Why a run could not be prepared, or stopped.
@@ -45,6 +45,14 @@ pub enum RunError {
     /// The server does not answer any more.
     #[error("the server did not answer {cause}")]
     ServerGone {
+        /// Since when, and the last error.
+        cause: String,
+    },
+    /// The server answers, but not in the HTTP version of the configuration, so resuming the run cannot help.
+    #[error("the server did not answer with {} {cause}", protocol.name().to_uppercase())]
+    OtherProtocol {
+        /// The HTTP version of the requests.
+        protocol: Protocol,
         /// Since when, and the last error.
         cause: String,
     },
@@ -104,6 +112,15 @@ impl Diagnostic for RunError {
             Self::ServerGone { .. } => {
                 Some(hint!("check that the server runs and speaks the version of HTTP that ", option("http"), " sets"))
             }
+            Self::OtherProtocol { protocol: Protocol::Http2, .. } => {
+                Some(hint!("the server does not speak HTTP/2: start a new run with ", option("http").value("1.1")))
+            }
+            Self::OtherProtocol { protocol: Protocol::Http1, .. } => Some(hint!(
+                "the server does not speak HTTP/1.1: check ",
+                option("base-url"),
+                ", or start a new run with ",
+                option("http").value("2")
+            )),
             Self::Exists { path } => Some(hint!(
                 option("overwrite"),
                 " replaces it, ",
@@ -129,6 +146,15 @@ impl Diagnostic for RunError {
 }
 
 impl RunError {
+    /// Creates the error of a server that did not answer any request, the last one with this kind of failure.
+    pub(crate) fn no_answer(kind: FailureKind, protocol: Protocol, cause: String) -> Self {
+        // Without a byte of an answer in this version of HTTP, only the bytes of another protocol are malformed.
+        match kind {
+            FailureKind::Malformed => Self::OtherProtocol { protocol, cause },
+            _ => Self::ServerGone { cause },
+        }
+    }
+
     /// Creates an error of an invalid configuration.
     pub(crate) fn config(message: impl Into<Message>) -> Self {
         Self::Config(message.into())
@@ -144,7 +170,7 @@ impl RunError {
         match self {
             // A configuration was valid at the start, so only a query can break it later.
             Self::Dataset(_) | Self::Config(_) => Closing::Unreadable,
-            Self::ServerGone { .. } => Closing::TooManyFailures,
+            Self::ServerGone { .. } | Self::OtherProtocol { .. } => Closing::TooManyFailures,
             Self::Journal(_)
             | Self::Recording(_)
             | Self::Close(_)

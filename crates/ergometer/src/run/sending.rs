@@ -285,7 +285,8 @@ impl Sender {
         let Outcome::Failed { kind, cause } = outcome else { return };
         if let Some(lasted) = self.outage.unreachable(Instant::now()).filter(|_| !self.control.is_stopped()) {
             let seconds = lasted.as_secs_f64();
-            self.control.fail(RunError::ServerGone { cause: format!("for {seconds:.0} s ({kind}: {cause})") });
+            let cause = format!("for {seconds:.0} s ({kind}: {cause})");
+            self.control.fail(RunError::no_answer(*kind, self.config().client.network.protocol, cause));
         }
     }
 

@@ -218,7 +218,9 @@ async fn warm_up(sender: &Sender, observer: &dyn Observer, count: u32) -> Result
             Outcome::Failed { kind, cause } => {
                 observer.notice(Notice::WarmupFailed(&cause));
                 if is_unreachable(kind, &transcript) {
-                    unreachable.get_or_insert(format!("during the warm-up ({kind}: {cause})"));
+                    let cause = format!("during the warm-up ({kind}: {cause})");
+                    let protocol = sender.config().client.network.protocol;
+                    unreachable.get_or_insert_with(|| RunError::no_answer(kind, protocol, cause));
                 } else {
                     is_reached = true;
                 }
@@ -231,7 +233,7 @@ async fn warm_up(sender: &Sender, observer: &dyn Observer, count: u32) -> Result
         sender.record(Entry::Warmup(window));
     }
     match unreachable.filter(|_| !is_reached && !sender.control.is_stopped()) {
-        Some(cause) => Err(RunError::ServerGone { cause }),
+        Some(error) => Err(error),
         None => Ok(()),
     }
 }
