@@ -22,6 +22,9 @@ pub struct ClientInfo {
     pub request_parameters: &'static [(&'static str, &'static str)],
 }
 
+/// Maximum length of the name of a model in bytes.
+const LONGEST_NAME: usize = 4096;
+
 const REGISTRY: &[ClientInfo] = &[
     #[cfg(feature = "embedded")]
     super::embedded::INFO,
@@ -114,6 +117,21 @@ pub async fn only_model(client: &dyn Client, name: &'static str) -> Result<Strin
     only(models, name).map_err(ClientError::Parameter)
 }
 
+/// Checks the names of models that a server lists. They are printed, stored and sent with every request.
+pub(super) fn check_names(models: Vec<String>) -> Result<Vec<String>, ClientError> {
+    let wrong = |text: String| {
+        let hint = hint!("name the model with ", option("model"), "; then the list of models is not needed");
+        Err(ClientError::Unavailable(Message::new(text).with_hint(hint)))
+    };
+    match models.iter().map(String::len).find(|length| !(1..=LONGEST_NAME).contains(length)) {
+        None => Ok(models),
+        Some(0) => wrong(String::from("the server lists a model with an empty name")),
+        Some(length) => {
+            wrong(format!("the server lists a model whose name has {length} bytes; the maximum is {LONGEST_NAME}"))
+        }
+    }
+}
+
 fn only(mut models: Vec<String>, name: &'static str) -> Result<String, Message> {
     match models.len() {
         1 => Ok(models.remove(0)),
@@ -137,6 +155,15 @@ mod tests {
     use ergometer_diagnostics::CommandLine;
 
     use super::*;
+
+    #[test]
+    fn empty_and_long_names_of_models_are_refused() {
+        let check = |name: &str| check_names(vec![String::from("m"), name.to_owned()]);
+        assert_eq!(check(&"n".repeat(4096)).unwrap().len(), 2);
+        assert!(check("").unwrap_err().to_string().contains("an empty name"));
+        let error = check(&"n".repeat(4097)).unwrap_err().to_string();
+        assert!(error.contains("has 4097 bytes; the maximum is 4096"), "{error}");
+    }
 
     #[test]
     fn a_single_model_is_chosen_and_several_need_a_choice() {

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 pub(super) use self::reader::OllamaReader;
 use super::http::{BaseUrl, Connection, Target};
 use super::reading::{Ready, messages};
+use super::registry::check_names;
 use super::{
     Client, ClientError, ClientInfo, ClientSpec, ConnectOutcome, Connections, FailureKind, Locality, ModelFacts,
     Request, RequestError, RequestOptions, Transcript,
@@ -170,7 +171,7 @@ impl Client for Ollama {
 
     async fn models(&self) -> Result<Vec<String>, ClientError> {
         let tags = self.tags().await.map_err(|error| self.connection.unavailable(error))?;
-        Ok(tags.into_iter().map(|tag| tag.name).collect())
+        check_names(tags.into_iter().map(|tag| tag.name).collect())
     }
 
     async fn prepare(&self, common: &RequestOptions) -> Result<ModelFacts, ClientError> {
@@ -188,7 +189,8 @@ impl Client for Ollama {
         let tags = self.tags().await.map_err(|error| self.connection.unavailable(error))?;
         let latest = format!("{}:latest", self.model);
         let Some(tag) = tags.iter().find(|tag| tag.name == self.model || tag.name == latest) else {
-            let known: Vec<&str> = tags.iter().take(12).map(|tag| tag.name.as_str()).collect();
+            let tags = check_names(tags.into_iter().map(|tag| tag.name).collect())?;
+            let known: Vec<&str> = tags.iter().take(12).map(String::as_str).collect();
             let installed = if known.is_empty() { String::from("none") } else { known.join(", ") };
             let hint = Hint::text(format!("fetch it with `ollama pull {}`; installed models: {installed}", self.model));
             return Err(ClientError::Model(

@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 pub(super) use self::reader::ChatReader;
 use super::http::{BaseUrl, Connection, Target};
 use super::reading::{Ready, messages};
+use super::registry::check_names;
 use super::{
     Client, ClientError, ClientInfo, ClientSpec, ConnectOutcome, Connections, FailureKind, Locality, ModelFacts,
     Request, RequestError, RequestOptions, Transcript, Usage,
@@ -227,7 +228,7 @@ impl Client for OpenAi {
             }
             _ => self.connection.unavailable(error),
         })?;
-        Ok(listed.iter().filter_map(Listed::name).map(str::to_owned).collect())
+        check_names(listed.iter().filter_map(Listed::name).map(str::to_owned).collect())
     }
 
     async fn prepare(&self, common: &RequestOptions) -> Result<ModelFacts, ClientError> {
