@@ -1,5 +1,7 @@
 //! Parses the answer of a chat or a completion: bytes into chunks, texts and token counts of a transcript.
 
+use std::collections::BTreeMap;
+
 use ergometer_units::{Seconds, Timestamp};
 
 use super::chunk::{Choice, Chunk, Message, Text, Timings, Word};
@@ -34,8 +36,8 @@ struct State {
     is_whole: bool,
     /// Whether the answer has a tool call.
     has_call: bool,
-    /// The last chunks of the choices, if they have no text.
-    ends: Vec<AnswerEnd>,
+    /// The last chunk of each choice, if it has no text.
+    ends: BTreeMap<u32, AnswerEnd>,
     pattern: Pattern,
 }
 
@@ -113,7 +115,7 @@ impl Reader for ChatReader {
         }
         if self.state.has_done || self.state.has_finish() || self.state.is_whole {
             settle_cached(transcript);
-            transcript.settle_ends(&self.state.ends);
+            transcript.settle_ends(&self.state.ends());
             return Ok(());
         }
         Err(RequestError::new(FailureKind::Truncated, "the stream ended without a finish reason and without [DONE]"))
@@ -124,6 +126,13 @@ impl State {
     /// Whether every choice has a finish reason.
     const fn has_finish(&self) -> bool {
         self.finished != 0 && self.finished == self.begun
+    }
+
+    /// The ends of the choices, in order of arrival.
+    fn ends(&self) -> Vec<AnswerEnd> {
+        let mut ends: Vec<AnswerEnd> = self.ends.values().copied().collect();
+        ends.sort_by_key(|end| end.at);
+        ends
     }
 
     fn event(&mut self, event: Event<'_>, at: Timestamp, transcript: &mut Transcript) -> Result<(), RequestError> {
@@ -217,7 +226,8 @@ impl State {
         match (kind, reason) {
             (Some(kind), _) => transcript.push_event(TokenEvent { at, kind, choice: index }),
             (None, Some(reason)) => {
-                self.ends.push(AnswerEnd { at, choice: index, is_length: reason == "length" });
+                // Of several chunks with a finish reason, the last one is the end.
+                self.ends.insert(index, AnswerEnd { at, choice: index, is_length: reason == "length" });
             }
             (None, None) if is_first && has_role => {}
             (None, None) => transcript.push_event(TokenEvent { at, kind: ChunkKind::Silent, choice: index }),

@@ -202,6 +202,13 @@ fn the_end_of_sequence_token_is_an_event() {
 }
 
 #[test]
+fn the_last_of_two_finish_chunks_is_the_end_of_a_choice() {
+    let [a, end, five] = [text("a"), stop("stop"), usage(5)];
+    let (transcript, result) = stream(&[ROLE, &a, &a, &a, &a, &end, &end, &five, DONE]);
+    assert_eq!((result, times_ms(&transcript)), (Ok(()), vec![20, 30, 40, 50, 70]));
+}
+
+#[test]
 fn tokens_that_decode_to_nothing_are_events() {
     let (a, silent) = (text("a"), text(""));
     let mut events: Vec<&str> = vec![ROLE];
