@@ -30,7 +30,7 @@ pub(super) struct Assembly<'a> {
     /// The lines of each plane in the files.
     pub(super) heads: Vec<Vec<Head>>,
     pub(super) options: &'a ReadOptions,
-    pub(super) memory: Memory,
+    pub(super) memory: &'a Memory,
     pub(super) notices: Vec<Notice>,
 }
 
@@ -65,9 +65,9 @@ impl Assembly<'_> {
             return Err(TraceError::TooManyEvents { events, limit });
         }
         self.memory.add_events(self.heads.iter().flatten())?;
-        let mut resolver = Resolver::default();
+        let mut resolver = Resolver::new(self.memory);
         let zero_ns = self.zero_ns();
-        let mut planes = self.planes(&mut resolver);
+        let mut planes = self.planes(&mut resolver)?;
         self.read_events(&mut planes, &mut resolver, zero_ns)?;
         self.check(&planes, &resolver);
         let strings = &mut resolver.strings;
@@ -87,7 +87,7 @@ impl Assembly<'_> {
             details: Box::new(Files { sources: Vec::new(), planes: Vec::new() }),
         };
         trace.name_modules();
-        name_instructions(&mut trace, &self.files);
+        name_instructions(&mut trace, &self.files, self.memory)?;
         trace.details = Box::new(self.files);
         Ok(trace)
     }
@@ -106,14 +106,14 @@ impl Assembly<'_> {
     }
 
     /// The planes and lines of the table, with allocated columns.
-    fn planes(&self, resolver: &mut Resolver) -> Vec<Plane> {
+    fn planes(&self, resolver: &mut Resolver<'_>) -> Result<Vec<Plane>, TraceError> {
         let mut planes: Vec<Plane> = Vec::new();
         let mut plane_places: HashMap<(Option<Text>, Text), usize> = HashMap::default();
         let mut line_places: HashMap<(usize, i64), usize> = HashMap::default();
         for (file_plane, (plane, heads)) in self.files.planes.iter().zip(&self.heads).enumerate() {
             let file = self.files.sources[plane.source].bytes();
             let name = resolver.text(plane.layout.name.bytes(file));
-            let host = self.sessions[plane.layout.session].host.as_deref().map(|host| resolver.strings.intern(host));
+            let host = self.sessions[plane.layout.session].host.as_deref().map(|host| resolver.intern(host));
             let place = *plane_places.entry((host, name)).or_insert_with(|| {
                 let platform = Platform::from_plane_name(resolver.strings.get(name));
                 planes.push(Plane { name, host, platform, lines: Vec::new(), parts: Vec::new() });
@@ -122,6 +122,7 @@ impl Assembly<'_> {
             let target = &mut planes[place];
             target.parts.push(number(file_plane));
             for head in heads {
+                self.memory.check()?;
                 let line_place = *line_places.entry((place, head.id())).or_insert_with(|| {
                     target.lines.push(Line {
                         id: head.id(),
@@ -156,13 +157,13 @@ impl Assembly<'_> {
             line.duration_ps = vec![0; events];
             line.kind = vec![KindId(0); events];
         }
-        planes
+        Ok(planes)
     }
 
     fn read_events(
         &mut self,
         planes: &mut [Plane],
-        resolver: &mut Resolver,
+        resolver: &mut Resolver<'_>,
         zero_ns: Option<i64>,
     ) -> Result<(), TraceError> {
         let known_stats: Vec<KnownStats> = self.files.planes.iter().map(|plane| self.known_stats(plane)).collect();
@@ -200,7 +201,7 @@ impl Assembly<'_> {
                 }
             }
         }
-        let (sources, file_planes, memory) = (&self.files.sources, &self.files.planes, &self.memory);
+        let (sources, file_planes, memory) = (&self.files.sources, &self.files.planes, self.memory);
         // With short events, the columns are nearly as large as the file. Releasing pages takes time, so other files
         // keep them.
         let events: usize = self.heads.iter().flatten().map(Head::events).sum();
@@ -228,10 +229,7 @@ impl Assembly<'_> {
         for ChunkResult { gathered, kinds, position } in done {
             let FilePlane { source, layout } = &self.files.planes[position.file_plane];
             let file = self.files.sources[*source].bytes();
-            let before = (resolver.kinds.len(), resolver.strings.count());
-            renamed.push((kinds, resolver.resolve(file, layout, number(position.file_plane), &gathered)));
-            memory.add_kinds(resolver.kinds.len() - before.0, resolver.strings.count() - before.1);
-            memory.check()?;
+            renamed.push((kinds, resolver.resolve(file, layout, number(position.file_plane), &gathered)?));
             rests.push((gathered, position));
         }
         renamed.into_par_iter().for_each(|(kinds, names)| {
@@ -293,7 +291,7 @@ impl Assembly<'_> {
     }
 
     /// Adds notices about events that have no time or no description.
-    fn check(&mut self, planes: &[Plane], resolver: &Resolver) {
+    fn check(&mut self, planes: &[Plane], resolver: &Resolver<'_>) {
         let lines = || planes.iter().flat_map(|plane| &plane.lines);
         let count = |what: fn(UnplacedReason) -> bool| {
             lines().flat_map(|line| &line.unplaced).filter(|unplaced| what(unplaced.why)).count() as u64

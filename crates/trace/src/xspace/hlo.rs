@@ -9,6 +9,8 @@ use std::hash::{BuildHasher, Hasher};
 use foldhash::fast::FixedState;
 use foldhash::{HashMap, HashSet};
 
+use super::memory::{INSTRUCTION_BYTES, Memory};
+use crate::error::TraceError;
 use crate::wire::{Field, Fields, Span, Value, varint};
 
 /// The fields of an instruction.
@@ -64,12 +66,13 @@ struct Computation {
 }
 
 impl<'a> Program<'a> {
-    pub(super) fn read(file: &'a [u8], proto: Span) -> Self {
+    /// Reads a program and counts its memory. Fails at the limit on memory.
+    pub(super) fn read(file: &'a [u8], proto: Span, memory: &Memory) -> Result<Self, TraceError> {
         let mut program = Self { file, ..Self::default() };
         for module in messages(file, proto, 1) {
             for field in undamaged(file, module) {
                 match (field.number, field.value) {
-                    (3, Value::Span(computation)) => program.take(computation),
+                    (3, Value::Span(computation)) => program.take(computation, memory),
                     (6, Value::Varint(entry)) => program.entry = Some(entry),
                     (7, Value::Span(schedule)) => program.schedule = Some(schedule),
                     _ => {}
@@ -79,14 +82,27 @@ impl<'a> Program<'a> {
         let fusions = program.instructions.iter().filter(|instruction| instruction.opcode == b"fusion");
         let called = fusions.filter_map(|fusion| program.places.get(&fusion.called?).copied());
         program.fused = called.collect();
-        program
+        memory.check()?;
+        Ok(program)
     }
 
-    fn take(&mut self, computation: Span) {
+    /// The memory that was counted for it.
+    pub(super) fn counted_bytes(&self) -> u64 {
+        (self.instructions.len() + self.computations.len()) as u64 * INSTRUCTION_BYTES
+    }
+
+    fn take(&mut self, computation: Span, memory: &Memory) {
+        if memory.is_exceeded() {
+            return;
+        }
+        memory.add(INSTRUCTION_BYTES);
         let (mut id, mut root, first) = (0, 0, self.instructions.len());
-        for field in undamaged(self.file, computation) {
+        for field in undamaged(self.file, computation).take_while(|_| !memory.is_exceeded()) {
             match (field.number, field.value) {
-                (2, Value::Span(message)) => self.instructions.push(Instruction::read(self.file, message)),
+                (2, Value::Span(message)) => {
+                    memory.add(INSTRUCTION_BYTES);
+                    self.instructions.push(Instruction::read(self.file, message));
+                }
                 (5, Value::Varint(bits)) => id = bits,
                 (6, Value::Varint(bits)) => root = bits,
                 _ => {}
@@ -175,7 +191,10 @@ impl<'a> Program<'a> {
             for field in undamaged(self.file, sequence).filter(|field| field.number == 1) {
                 numbers(self.file, field.value, |id| {
                     let next = order.len();
-                    order.insert(id, next);
+                    // A damaged schedule may have more numbers than the program has instructions.
+                    if next < self.instructions.len() {
+                        order.insert(id, next);
+                    }
                 });
             }
         }

@@ -13,7 +13,9 @@ use rayon::prelude::*;
 
 use super::hlo::{Program, common, messages};
 use super::layout::lossy;
+use super::memory::Memory;
 use super::stats::{Files, raw_stat};
+use crate::error::TraceError;
 use crate::table::{Kind, KindId, Line, Strings, Text, Trace, is_command_buffer, number, parse_module};
 use crate::wire::{Span, Value};
 
@@ -36,8 +38,8 @@ struct InstructionInfo<'a> {
     run_once: bool,
 }
 
-/// Sets the opcode and the named scopes of all events whose instruction is known.
-pub(super) fn name_instructions(trace: &mut Trace, files: &Files) {
+/// Sets the opcode and the named scopes of all events whose instruction is known. Fails at the limit on memory.
+pub(super) fn name_instructions(trace: &mut Trace, files: &Files, memory: &Memory) -> Result<(), TraceError> {
     let mut wanted: HashMap<Key, Vec<KindId>> = HashMap::default();
     for (place, kind) in trace.kinds.iter().enumerate() {
         let (Some(program), Some(module)) = (kind.program, kind.module) else { continue };
@@ -46,16 +48,18 @@ pub(super) fn name_instructions(trace: &mut Trace, files: &Files) {
         wanted.entry(key).or_default().push(KindId(number(place)));
     }
     if wanted.is_empty() {
-        return;
+        return Ok(());
     }
     let programs = programs(&trace.strings, files, &wanted);
-    let found: Vec<InstructionKinds> = programs
-        .par_iter()
-        .map(|&(key, file, proto)| {
-            let kinds = wanted[&key].iter().map(|&id| (id, &trace.kinds[id.index()]));
-            instructions(&trace.strings, kinds.collect(), Program::read(file, proto))
-        })
-        .collect();
+    let found = programs.par_iter().map(|&(key, file, proto)| {
+        let program = Program::read(file, proto, memory)?;
+        let bytes = program.counted_bytes();
+        let kinds = wanted[&key].iter().map(|&id| (id, &trace.kinds[id.index()]));
+        let found = instructions(&trace.strings, kinds.collect(), program);
+        memory.subtract(bytes);
+        Ok(found)
+    });
+    let found: Vec<InstructionKinds> = found.collect::<Result<_, TraceError>>()?;
     let mut shared = SharedKernels::default();
     for (kinds, info) in found.into_iter().flatten() {
         let mut text = |bytes: &[u8]| (!bytes.is_empty()).then(|| trace.strings.intern(&lossy(bytes)));
@@ -76,6 +80,7 @@ pub(super) fn name_instructions(trace: &mut Trace, files: &Files) {
             shared.set_paths_by_order(&mut trace.kinds, line);
         }
     }
+    Ok(())
 }
 
 /// Normalizes a program number, which traces write signed or unsigned.

@@ -14,9 +14,9 @@ use crate::wire::{Damage, Field, Fields, Span, Value};
 
 /// The spans of the planes of a file and of their lines.
 #[derive(Debug, Default)]
-pub(super) struct Layout {
+pub(super) struct Layout<'a> {
     pub(super) planes: Vec<PlaneLayout>,
-    pub(super) sessions: Vec<SessionLayout>,
+    pub(super) sessions: Vec<SessionLayout<'a>>,
     pub(super) errors: Vec<Span>,
     pub(super) warnings: Vec<Span>,
     pub(super) losses: Vec<Loss>,
@@ -24,9 +24,9 @@ pub(super) struct Layout {
 
 /// One run of a profiler. Concatenated files have several.
 #[derive(Debug, Default)]
-pub(super) struct SessionLayout {
+pub(super) struct SessionLayout<'a> {
     pub(super) hosts: Vec<Span>,
-    names: HashSet<Vec<u8>>,
+    names: HashSet<&'a [u8]>,
     /// The number of planes before the hosts; zero until the hosts are read.
     planes_before_hosts: usize,
 }
@@ -75,7 +75,7 @@ fn stat_prefix(id: i64) -> Vec<u8> {
 pub(super) const MOST_PLANES: usize = 100_000;
 pub(super) const MOST_LINES: usize = 1_000_000;
 
-impl Layout {
+impl<'a> Layout<'a> {
     /// Whether there are more planes or lines than the limits.
     pub(super) fn is_too_large(&self) -> bool {
         let lines: usize = self.planes.iter().map(|plane| plane.lines.len()).sum();
@@ -100,7 +100,7 @@ impl Layout {
     }
 
     /// The layout of a file. It is incomplete if the limit on memory is reached.
-    pub(super) fn read(file: &[u8], memory: &Memory) -> Self {
+    pub(super) fn read(file: &'a [u8], memory: &Memory) -> Self {
         let mut layout = Self::default();
         let mut fields = Fields::new(file, Span { start: 0, end: file.len() });
         loop {
@@ -114,7 +114,7 @@ impl Layout {
         }
     }
 
-    fn take(&mut self, file: &[u8], field: Field, memory: &Memory) {
+    fn take(&mut self, file: &'a [u8], field: Field, memory: &Memory) {
         let Some(span) = field.span() else { return };
         match field.number {
             1 => {
@@ -138,7 +138,7 @@ impl Layout {
     }
 
     /// Reads the start of a plane at the end of a truncated file. Only the innermost truncated part reports the loss.
-    fn take_cut(&mut self, file: &[u8], start: usize, (cut, damage): (Option<Field>, Damage), memory: &Memory) {
+    fn take_cut(&mut self, file: &'a [u8], start: usize, (cut, damage): (Option<Field>, Damage), memory: &Memory) {
         if let Some(span) = cut.filter(|field| field.number == 1).and_then(Field::span) {
             let (plane, losses) = PlaneLayout::read(file, span, memory);
             if !plane.lines.is_empty() || plane.name.start < plane.name.end {
@@ -153,7 +153,7 @@ impl Layout {
         self.losses.push(Loss { part: String::from("the list of planes"), damage, bytes });
     }
 
-    fn session(&mut self) -> &mut SessionLayout {
+    fn session(&mut self) -> &mut SessionLayout<'a> {
         if self.sessions.is_empty() {
             self.sessions.push(SessionLayout::default());
         }
@@ -161,18 +161,18 @@ impl Layout {
         &mut self.sessions[last]
     }
 
-    fn add(&mut self, file: &[u8], mut plane: PlaneLayout) {
-        let name = plane.name.bytes(file).to_vec();
+    fn add(&mut self, file: &'a [u8], mut plane: PlaneLayout) {
+        let name = plane.name.bytes(file);
         // A session writes each plane once, so a repeated name belongs to the next session. So do the planes between
         // the hosts, which a session writes last, and the repeated name.
-        if !self.session().names.insert(name.clone()) {
+        if !self.session().names.insert(name) {
             let first = self.session().planes_before_hosts;
             let next = self.sessions.len();
-            let mut names: HashSet<Vec<u8>> = [name].into_iter().collect();
+            let mut names: HashSet<&[u8]> = [name].into_iter().collect();
             if first > 0 {
                 for plane in self.planes.iter_mut().skip(first) {
                     plane.session = next;
-                    names.insert(plane.name.bytes(file).to_vec());
+                    names.insert(plane.name.bytes(file));
                 }
             }
             self.sessions.push(SessionLayout { names, ..SessionLayout::default() });
@@ -296,9 +296,21 @@ fn entry(file: &[u8], span: Span) -> (i64, Span, Result<(), Damage>) {
     (id, value, Ok(()))
 }
 
-/// Decodes text; invalid UTF-8 is replaced.
+/// The longest name that is kept whole, in bytes. Names are copied into tables and reports, and a few kilobytes of a
+/// compressed file can declare a name of gigabytes.
+const LONGEST_NAME: usize = 64 << 10;
+
+/// Decodes a name or message; invalid UTF-8 is replaced. A longer one is cut and ends with its length.
 pub(super) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
-    String::from_utf8_lossy(bytes)
+    match bytes.get(..LONGEST_NAME) {
+        Some(start) if bytes.len() > LONGEST_NAME => {
+            let start = String::from_utf8_lossy(start);
+            // The cut may be inside a character.
+            let start = start.trim_end_matches(char::REPLACEMENT_CHARACTER);
+            Cow::Owned(format!("{start}… ({} bytes)", bytes.len()))
+        }
+        _ => String::from_utf8_lossy(bytes),
+    }
 }
 
 #[cfg(test)]
@@ -314,7 +326,7 @@ mod tests {
         field(1, &[&field(2, name)[..], rest].concat())
     }
 
-    fn layout(file: &[u8]) -> Layout {
+    fn layout(file: &[u8]) -> Layout<'_> {
         Layout::read(file, &Memory::new(u64::MAX))
     }
 
@@ -326,7 +338,8 @@ mod tests {
     #[test]
     fn a_repeated_plane_name_begins_a_session() {
         let one = [plane(b"a", &[]), plane(b"b", &[]), field(4, b"host")].concat();
-        let layout = layout(&one.repeat(2));
+        let twice = one.repeat(2);
+        let layout = layout(&twice);
         assert_eq!(layout.planes.iter().map(|plane| plane.session).collect::<Vec<_>>(), [0, 0, 1, 1]);
         assert_eq!(layout.sessions.iter().map(|session| session.hosts.len()).collect::<Vec<_>>(), [1, 1]);
         assert_eq!(layout.losses.len(), 0);

@@ -29,6 +29,11 @@ pub(super) const NOTICE_BYTES: u64 = 256;
 const KIND_BYTES: u64 = 640;
 /// The memory of a text, without its characters.
 const TEXT_BYTES: u64 = 96;
+/// How often the characters of a text are in memory: in the table, and in the rows or the page made of it.
+const COPIES_OF_TEXT: u64 = 2;
+/// The memory of an instruction or a computation of a compiled program: its fields in a list that grows, and its places
+/// in the maps of names, positions and groups.
+pub(super) const INSTRUCTION_BYTES: u64 = 384;
 
 /// The memory that was counted so far.
 #[derive(Debug)]
@@ -45,6 +50,11 @@ impl Memory {
     pub(super) fn add(&self, bytes: u64) {
         // A sum beyond `u64::MAX` would need more parts than a file can have.
         self.used.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Stops counting memory that was freed.
+    pub(super) fn subtract(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     pub(super) fn is_exceeded(&self) -> bool {
@@ -80,8 +90,13 @@ impl Memory {
         self.add((2 * copied + rest) as u64);
     }
 
-    /// Counts kinds and texts.
-    pub(super) fn add_kinds(&self, kinds: usize, texts: usize) {
-        self.add(kinds as u64 * KIND_BYTES + texts as u64 * TEXT_BYTES);
+    /// Counts a kind, without its texts.
+    pub(super) fn add_kind(&self) {
+        self.add(KIND_BYTES);
+    }
+
+    /// Counts a text of the table.
+    pub(super) fn add_text(&self, characters: &str) {
+        self.add(TEXT_BYTES + COPIES_OF_TEXT * characters.len() as u64);
     }
 }

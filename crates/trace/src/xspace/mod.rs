@@ -107,15 +107,15 @@ pub fn read(sources: Vec<Source>, options: &ReadOptions) -> Result<Trace, TraceE
         info.choose_base(lines);
     }
     name_hosts(&files.sources, &mut sessions);
-    Assembly { files, sessions, heads, options, memory, notices }.finish()
+    Assembly { files, sessions, heads, options, memory: &memory, notices }.finish()
 }
 
-fn read_layout(
-    source: &Source,
+fn read_layout<'a>(
+    source: &'a Source,
     options: &ReadOptions,
     memory: &Memory,
     notices: &mut Vec<Notice>,
-) -> Result<Layout, TraceError> {
+) -> Result<Layout<'a>, TraceError> {
     let (file, path) = (source.bytes(), source.path());
     if file.is_empty() {
         return Err(TraceError::Empty { file: path.to_owned() });

@@ -5,13 +5,16 @@ use foldhash::{HashMap, HashSet};
 use super::event::Gathered;
 use super::identity::{KnownStat, LocalKind, Tag};
 use super::layout::{PlaneLayout, lossy};
+use super::memory::Memory;
 use super::stats::raw_stat;
+use crate::error::TraceError;
 use crate::table::{Description, Kind, KindId, ProgramId, Strings, Text, number};
 use crate::wire::{Fields, Span, Value};
 
 /// The kinds of a trace while it is being read.
-#[derive(Debug, Default)]
-pub(super) struct Resolver {
+#[derive(Debug)]
+pub(super) struct Resolver<'m> {
+    memory: &'m Memory,
     pub(super) strings: Strings,
     pub(super) kinds: Vec<Kind>,
     places: HashMap<Kind, KindId>,
@@ -22,20 +25,46 @@ pub(super) struct Resolver {
     pub(super) undescribed: HashSet<KindId>,
 }
 
-impl Resolver {
-    pub(super) fn text(&mut self, bytes: &[u8]) -> Text {
-        self.strings.intern(&lossy(bytes))
+impl<'m> Resolver<'m> {
+    /// An empty table, which counts its kinds and texts in `memory`.
+    pub(super) fn new(memory: &'m Memory) -> Self {
+        Self {
+            memory,
+            strings: Strings::default(),
+            kinds: Vec::new(),
+            places: HashMap::default(),
+            known: HashMap::default(),
+            described: HashMap::default(),
+            undescribed: HashSet::default(),
+        }
     }
 
-    /// The kinds of the trace for the kinds of a chunk, in the order of the chunk.
+    pub(super) fn text(&mut self, bytes: &[u8]) -> Text {
+        self.intern(&lossy(bytes))
+    }
+
+    pub(super) fn intern(&mut self, characters: &str) -> Text {
+        let before = self.strings.count();
+        let text = self.strings.intern(characters);
+        if self.strings.count() > before {
+            self.memory.add_text(characters);
+        }
+        text
+    }
+
+    /// The kinds of the trace for the kinds of a chunk, in the order of the chunk. Fails at the limit on memory.
     pub(super) fn resolve(
         &mut self,
         file: &[u8],
         layout: &PlaneLayout,
         plane: u32,
         gathered: &Gathered,
-    ) -> Vec<KindId> {
-        gathered.kinds.iter().map(|kind| self.kind(file, layout, plane, kind, &gathered.strings)).collect()
+    ) -> Result<Vec<KindId>, TraceError> {
+        let kinds = gathered.kinds.iter().map(|kind| {
+            let id = self.kind(file, layout, plane, kind, &gathered.strings);
+            self.memory.check().map(|()| id)
+        });
+        kinds.collect()
     }
 
     fn kind(&mut self, file: &[u8], layout: &PlaneLayout, plane: u32, local: &LocalKind, strings: &[Span]) -> KindId {
@@ -86,6 +115,7 @@ impl Resolver {
         let id = *self.places.entry(kind.clone()).or_insert(next);
         if id == next {
             self.kinds.push(kind);
+            self.memory.add_kind();
             if !layout.event_metadata.contains_key(&local.metadata_id) {
                 self.undescribed.insert(id);
             }
@@ -102,7 +132,7 @@ impl Resolver {
         }
         let metadata = match layout.event_metadata.get(&description.metadata_id) {
             Some(&span) => self.read_metadata(file, layout, span),
-            None => Metadata::named(self.strings.intern(&format!("metadata {}", description.metadata_id))),
+            None => Metadata::named(self.intern(&format!("metadata {}", description.metadata_id))),
         };
         self.described.insert(description, metadata);
         metadata

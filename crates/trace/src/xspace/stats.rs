@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::layout::{PlaneLayout, lossy};
+use super::layout::PlaneLayout;
 use super::line::{Events, LANDMARK};
 use crate::source::Source;
 use crate::table::{
@@ -88,7 +88,7 @@ impl Details for Files {
 
     fn table_text(&self, text: TableText) -> Option<Cow<'_, str>> {
         let (file, layout) = self.plane(text.plane)?;
-        layout.stat_names.get(&text.id).map(|name| lossy(name.bytes(file)))
+        layout.stat_names.get(&text.id).map(|name| String::from_utf8_lossy(name.bytes(file)))
     }
 }
 
@@ -132,18 +132,20 @@ fn stats_in<'a>(file: &'a [u8], layout: &PlaneLayout, message: Span, number: u64
 fn stat<'a>(file: &'a [u8], layout: &PlaneLayout, span: Span) -> Result<Stat<'a>, Damage> {
     let (id, value) = raw_stat(file, span)?;
     let name = match layout.stat_names.get(&id).map(|name| name.bytes(file)) {
-        Some(name) if !name.is_empty() => lossy(name),
+        Some(name) if !name.is_empty() => String::from_utf8_lossy(name),
         _ => Cow::Owned(id.to_string()),
     };
     let value = match value {
         Some((2, Value::Fixed64(bits))) => StatValue::Double(f64::from_bits(bits)),
         Some((3, Value::Varint(bits))) => StatValue::Unsigned(bits),
         Some((4, Value::Varint(bits))) => StatValue::Signed(bits.cast_signed()),
-        Some((5, Value::Span(span))) => StatValue::Text(lossy(span.bytes(file))),
+        Some((5, Value::Span(span))) => StatValue::Text(String::from_utf8_lossy(span.bytes(file))),
         Some((6, Value::Span(span))) => StatValue::Bytes(span.bytes(file)),
         Some((7, Value::Varint(bits))) => {
             let id = bits.cast_signed();
-            StatValue::Reference(layout.stat_names.get(&id).map(|name| lossy(name.bytes(file))).ok_or(id))
+            StatValue::Reference(
+                layout.stat_names.get(&id).map(|name| String::from_utf8_lossy(name.bytes(file))).ok_or(id),
+            )
         }
         _ => StatValue::Absent,
     };
