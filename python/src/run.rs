@@ -1,7 +1,6 @@
 //! Exposes saved runs and sweeps to Python, with their files as tables.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use ergometer_runs::folder::record_files;
 use ergometer_runs::saved::SavedSweep as SweepFolder;
 use ergometer_runs::store::{REQUESTS_FILE, TELEMETRY_FILE};
 use ergometer_runs::sweep::{Point, SWEEP_FILE, Spread};
-use ergometer_runs::{ReadError, Summary, Sweep};
+use ergometer_runs::{ReadError, Summary, Sweep, regular_file};
 use pyo3::prelude::*;
 use serde_json::Value;
 
@@ -142,7 +141,7 @@ impl SavedRun {
     fn parquet(&self, py: Python<'_>, name: &str) -> PyResult<Table> {
         let path = self.folder.join(name);
         interruptible(py, move || {
-            let file = File::open(&path).map_err(|cause| unreadable(&path, &cause))?;
+            let file = regular_file::open(&path).map_err(|cause| unreadable(&path, &cause))?;
             let wrong = |error| exception::<RunError>(&ReadError::of_file(&path)(error));
             let file = ParquetFile::open(file).map_err(wrong)?;
             let batches = file.batches(Selection { group: None, columns: None, batch_rows: 1024 }).map_err(wrong)?;
@@ -156,7 +155,7 @@ fn records(folder: &Path) -> PyResult<Table> {
     let mut schema: Option<SchemaRef> = None;
     let mut batches = Vec::new();
     for path in record_files(folder).map_err(|error| exception::<RunError>(&error))? {
-        let file = File::open(&path).map_err(|cause| unreadable(&path, &cause))?;
+        let file = regular_file::open(&path).map_err(|cause| unreadable(&path, &cause))?;
         let wrong = |error| exception::<RunError>(&ReadError::of_file(&path)(error));
         let reader = read_stream(file, None).map_err(wrong)?;
         let first = schema.get_or_insert_with(|| SchemaRef::clone(reader.schema()));

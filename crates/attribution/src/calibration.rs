@@ -1,11 +1,10 @@
 //! `calibration.json`: what the calibration requests of a run showed, for that run and for later ones.
 
-use std::fs;
 use std::path::Path;
 
-use ergometer_runs::ReadError;
 use ergometer_runs::cost_model::{TERMS, Work};
 use ergometer_runs::store::{StoreError, write_json};
+use ergometer_runs::{ReadError, regular_file};
 use ergometer_telemetry::{DeviceId, Scope};
 use serde::{Deserialize, Serialize};
 
@@ -71,7 +70,7 @@ impl Calibration {
 
     /// Reads a file; `None` if it does not exist.
     pub fn read(path: &Path) -> Result<Option<Self>, ReadError> {
-        match fs::read(path) {
+        match regular_file::read(path) {
             Ok(text) => serde_json::from_slice(&text).map(Some).map_err(ReadError::damaged(path)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(ReadError::io("read", path)(error)),
@@ -151,7 +150,7 @@ mod tests {
         assert_eq!(Calibration::read(&path).unwrap(), Some(calibration.clone()));
         assert_eq!(calibration.observations(scope(0)), Some(observed));
         assert_eq!((calibration.observations(scope(1)), calibration.work().count()), (None, 1));
-        fs::write(&path, "{}").unwrap();
+        std::fs::write(&path, "{}").unwrap();
         assert!(Calibration::read(&path).is_err());
     }
 }

@@ -1,12 +1,13 @@
 //! The paths of a journal's files, and the lock on its run folder.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use ergometer_attribution::{EngineLog, EngineLogError};
 use ergometer_clients::redact::Secrets;
 use ergometer_runs::cost_model::COST_MODEL_FILE;
 use ergometer_runs::folder::JOURNAL_FOLDER;
+use ergometer_runs::regular_file;
 use ergometer_runs::summary::SUMMARY_FILE;
 
 use super::{JournalError, JournalWriter, Manifest, ReviewJournal, SessionEvents};
@@ -21,16 +22,6 @@ pub struct JournalFolder {
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
-}
-
-/// Options to open a file for writing, which fail for a symbolic link.
-pub(super) fn not_through_links(options: &mut OpenOptions) -> &mut OpenOptions {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
-    }
-    options
 }
 
 impl JournalFolder {
@@ -84,7 +75,7 @@ impl JournalFolder {
             return Err(JournalError::Io { action: "open", path: folder, cause });
         }
         let path = folder.join("lock");
-        let file = not_through_links(File::options().create(true).truncate(false).write(true)).open(&path);
+        let file = regular_file::open_to_write(File::options().create(true).truncate(false).write(true), &path);
         let file = file.map_err(JournalError::io("open", &path))?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => Err(JournalError::InUse { path: self.run.clone() }),
@@ -153,7 +144,7 @@ impl JournalFolder {
     /// Reads the engine log; `None` if the run has none.
     pub fn engine_log(&self) -> Result<Option<EngineLog>, JournalError> {
         let path = self.engine_log_path();
-        let file = match File::open(&path) {
+        let file = match regular_file::open(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             file => file.map_err(JournalError::io("open", &path))?,
         };
@@ -191,6 +182,24 @@ mod tests {
         std::os::unix::fs::symlink(journal.folder(), journal.folder()).unwrap();
         let error = journal.try_exists().unwrap_err().to_string();
         assert!(error.starts_with("cannot read "), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_in_place_of_a_file_is_an_error_and_not_a_wait() {
+        let run = tempfile::tempdir().unwrap();
+        let journal = JournalFolder::of_run(run.path());
+        fs::create_dir(journal.folder()).unwrap();
+        for name in ["lock", "after.jsonl", "session-0.events.jsonl", "engine.log"] {
+            let made = std::process::Command::new("mkfifo").arg(journal.folder().join(name)).status().unwrap();
+            assert!(made.success());
+        }
+        let errors =
+            [journal.lock().err(), journal.review_journal().err(), journal.events(0).err(), journal.engine_log().err()];
+        for error in errors {
+            let error = error.unwrap().to_string();
+            assert!(error.starts_with("cannot open ") && error.ends_with(": it is not a regular file"), "{error}");
+        }
     }
 
     #[cfg(unix)]

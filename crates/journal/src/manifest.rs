@@ -1,7 +1,6 @@
 //! Reads and writes `run.json`: the configuration of a run and its dataset, model and machine. Written once, before the
 //! first reading.
 
-use std::fs;
 use std::path::Path;
 
 use ergometer_telemetry::SystemInfo;
@@ -13,6 +12,7 @@ use ergometer_datasets::Columns;
 use ergometer_datasets::fingerprint::sha256;
 use ergometer_runs::config::RunConfig;
 use ergometer_runs::record::GpuColumn;
+use ergometer_runs::regular_file;
 use ergometer_runs::store::{StoreError, write_file};
 
 /// The version of the journal.
@@ -92,7 +92,7 @@ impl Manifest {
             format_version: u32,
         }
         let damaged = |what: String| JournalError::Damaged { path: path.to_path_buf(), what };
-        let text = fs::read(path).map_err(JournalError::io("read", path))?;
+        let text = regular_file::read(path).map_err(JournalError::io("read", path))?;
         let versioned: Versioned = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
         if versioned.format_version > VERSION {
             return Err(JournalError::Version {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use super::{JournalError, JournalFolder, LocatedRequest, SessionEvents};
-use ergometer_runs::{Exchange, Fate};
+use ergometer_runs::{Exchange, Fate, regular_file};
 
 /// The position of a request in the journal. It is small because there is one for each request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Exchanges {
         let (path, file) = &mut self.files[session];
         let file = match file {
             Some(file) => file,
-            None => file.insert(File::open(&*path).map_err(JournalError::io("open", path))?),
+            None => file.insert(regular_file::open(path).map_err(JournalError::io("open", path))?),
         };
         located.read(file, path)
     }

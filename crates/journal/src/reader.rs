@@ -11,7 +11,7 @@ use super::entry::LONGEST_LINE;
 use super::lines::Lines;
 use super::{Entry, IdleKind, JournalError, SessionStart};
 use ergometer_clients::Outcome;
-use ergometer_runs::{Closing, Exchange, Fate, SenderFacts};
+use ergometer_runs::{Closing, Exchange, Fate, SenderFacts, regular_file};
 
 /// The events of one session, without the texts.
 #[derive(Debug, Default)]
@@ -85,7 +85,7 @@ impl SessionEvents {
 
     /// Reads the events of a session and calls `show` with each request.
     pub fn read_with(path: &Path, mut show: impl FnMut(&Exchange)) -> Result<Self, JournalError> {
-        let file = File::open(path).map_err(JournalError::io("open", path))?;
+        let file = regular_file::open(path).map_err(JournalError::io("open", path))?;
         let mut lines = Lines::new(BufReader::with_capacity(1 << 18, file), LONGEST_LINE);
         let mut events = Self::default();
         let mut sent = BTreeMap::new();

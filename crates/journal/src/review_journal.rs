@@ -11,12 +11,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::folder::not_through_links;
 use super::lines::Lines;
 use super::{Grading, JournalError};
 use ergometer_clients::Usage;
 use ergometer_clients::redact::Secrets;
-use ergometer_runs::Exchange;
+use ergometer_runs::{Exchange, regular_file};
 
 /// The longest line that is read.
 const LONGEST_LINE: u64 = 64 << 20;
@@ -88,7 +87,7 @@ impl ReviewJournal {
     /// Reads the file; a missing file is empty.
     pub(super) fn read(path: &Path) -> Result<Self, JournalError> {
         let mut after = Self { path: path.to_path_buf(), ..Self::default() };
-        let file = match File::open(path) {
+        let file = match regular_file::open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(after),
             opened => opened.map_err(JournalError::io("open", path))?,
         };
@@ -142,7 +141,7 @@ impl ReviewJournal {
 
     /// Opens the file to read judgements from it.
     pub fn open(&self) -> Result<File, JournalError> {
-        File::open(&self.path).map_err(JournalError::io("open", &self.path))
+        regular_file::open(&self.path).map_err(JournalError::io("open", &self.path))
     }
 
     /// The judgement of an answer, read again from the file.
@@ -214,7 +213,7 @@ impl ReviewJournalWriter {
 }
 
 fn open(path: &Path, whole: u64) -> Result<File, JournalError> {
-    let file = not_through_links(OpenOptions::new().append(true).create(true)).open(path);
+    let file = regular_file::open_to_write(OpenOptions::new().append(true).create(true), path);
     let file = file.map_err(JournalError::io("open", path))?;
     // An incomplete last line would make the next line unreadable.
     file.set_len(whole).map_err(JournalError::io("write", path))?;

@@ -7,15 +7,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
 use std::path::Path;
 
 use ergometer_statistics::{Estimate, Interval, Likelihood, mean, percentile};
 use ergometer_telemetry::{DeviceId, Scope};
 use serde::{Deserialize, Serialize};
 
-use crate::ReadError;
 use crate::store::{StoreError, remove_file, write_compact_json};
+use crate::{ReadError, regular_file};
 
 /// The name of the file.
 pub const COST_MODEL_FILE: &str = "cost_model.json";
@@ -288,7 +287,7 @@ impl CostModels {
 
     /// Reads a file; `None` if it does not exist.
     pub fn read_file(path: &Path) -> Result<Option<Self>, ReadError> {
-        match fs::read(path) {
+        match regular_file::read(path) {
             Ok(text) => serde_json::from_slice(&text).map(Some).map_err(ReadError::damaged(path)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(ReadError::io("read", path)(error)),
@@ -394,7 +393,7 @@ mod tests {
         assert_eq!(CostModels::read(folder.path()).unwrap(), None);
         models().write(folder.path()).unwrap();
         assert_eq!(CostModels::read(folder.path()).unwrap(), Some(models()));
-        fs::write(folder.path().join(COST_MODEL_FILE), "{").unwrap();
+        std::fs::write(folder.path().join(COST_MODEL_FILE), "{").unwrap();
         assert!(CostModels::read(folder.path()).unwrap_err().to_string().contains("damaged"));
     }
 

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use crate::ReadError;
 use crate::store::{STATE_FILE, State};
 use crate::summary::SUMMARY_FILE;
+use crate::{ReadError, regular_file};
 
 /// The folder of the journal, inside a run folder.
 pub const JOURNAL_FOLDER: &str = "journal";
@@ -35,7 +35,7 @@ pub(crate) fn check(folder: &Path) -> Result<(), ReadError> {
 /// The files with the records of a run, as `state.json` lists them.
 pub fn record_files(folder: &Path) -> Result<Vec<PathBuf>, ReadError> {
     let path = folder.join(STATE_FILE);
-    let text = fs::read(&path).map_err(ReadError::io("read", &path))?;
+    let text = regular_file::read(&path).map_err(ReadError::io("read", &path))?;
     let state: State = serde_json::from_slice(&text).map_err(ReadError::damaged(&path))?;
     let files: Option<Vec<PathBuf>> = state.data_files.iter().map(|file| inside(folder, &file.filename)).collect();
     match files {

@@ -29,6 +29,7 @@ pub mod metrics;
 mod query_formula;
 #[expect(missing_docs, reason = "the fields are named by the layout, and by METRICS in docs")]
 pub mod record;
+pub mod regular_file;
 #[cfg(test)]
 mod roundtrip;
 pub mod saved;

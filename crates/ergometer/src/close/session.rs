@@ -18,6 +18,7 @@ use crate::config::CountedDevices;
 use crate::journal::{JournalFolder, LostRequest, Manifest, SessionEvents};
 use ergometer_runs::Fate;
 use ergometer_runs::cost_model::CostModels;
+use ergometer_runs::regular_file;
 use ergometer_runs::store::MetadataShape;
 
 /// A session as read from the journal.
@@ -46,7 +47,9 @@ impl LoadedSession {
     ) -> Result<Self, CloseError> {
         let path = journal.readings_path(number);
         let mut unreadable = None;
-        let recording = recording::read_file_with(&path, Leniency::KeepWhole).map_err(|error| error.cause);
+        let opened = regular_file::open(&path);
+        let opened = opened.map_err(|cause| RecordingError::Io { action: "open", path: None, cause });
+        let recording = opened.and_then(|file| recording::read(file, Leniency::KeepWhole));
         let timeline = match recording {
             Ok(recording) => recording.timeline,
             // The run was killed before the first complete reading.

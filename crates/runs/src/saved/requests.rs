@@ -1,6 +1,5 @@
 //! Reads the attempts of `requests.parquet` one at a time, so that the chunks of a long run are not in memory.
 
-use std::fs::File;
 use std::path::Path;
 
 use arrow_array::cast::AsArray;
@@ -13,7 +12,7 @@ use ergometer_units::Timestamp;
 use super::columns::Column;
 use crate::column_names as names;
 use crate::store::REQUESTS_FILE;
-use crate::{ReadError, RequestTimes};
+use crate::{ReadError, RequestTimes, regular_file};
 
 /// One attempt at a request.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -127,7 +126,7 @@ impl Attempt {
 
     fn read(folder: &Path, mut take: impl FnMut(Self, Offsets<'_>, &[i64])) -> Result<(), ReadError> {
         let path = folder.join(REQUESTS_FILE);
-        let file = match File::open(&path) {
+        let file = match regular_file::open(&path) {
             Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             file => file.map_err(ReadError::io("read", &path))?,
         };

@@ -1,7 +1,6 @@
 //! Reads `summary.json` and the records of a run, without their texts.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
@@ -13,7 +12,7 @@ use super::query::{Attribution, Energy, Outcome, Phases, Query};
 use crate::column_names as names;
 use crate::folder::record_files;
 use crate::summary::EnergyTotals;
-use crate::{EnergySource, ReadError, Summary};
+use crate::{EnergySource, ReadError, Summary, regular_file};
 
 /// A saved run.
 #[derive(Debug)]
@@ -121,7 +120,7 @@ struct Records {
 
 impl Records {
     fn read(&mut self, path: &Path, model: &str) -> Result<(), ReadError> {
-        let file = File::open(path).map_err(ReadError::io("read", path))?;
+        let file = regular_file::open(path).map_err(ReadError::io("read", path))?;
         let damaged = ReadError::of_file(path);
         // Skip the texts of problems and answers, which are most of the bytes.
         let batches = read_stream(file, Some(&READ_COLUMNS)).map_err(&damaged)?;

@@ -1,6 +1,5 @@
 //! Reads `telemetry.parquet` into channels sorted by time.
 
-use std::fs::File;
 use std::path::Path;
 
 use arrow_array::cast::AsArray;
@@ -8,9 +7,9 @@ use arrow_array::types::{Float64Type, Int32Type, Int64Type};
 use arrow_array::{Array, RecordBatch, StringArray};
 use ergometer_columnar::{ParquetFile, Selection};
 
-use crate::ReadError;
 use crate::column_names as names;
 use crate::store::TELEMETRY_FILE;
+use crate::{ReadError, regular_file};
 
 /// The readings of a run.
 #[derive(Debug, Default)]
@@ -46,7 +45,7 @@ impl Telemetry {
     /// Reads the channels of these signals; without any, none. A run without the file has no readings.
     pub fn read(folder: &Path, signals: &[&str]) -> Result<Self, ReadError> {
         let path = folder.join(TELEMETRY_FILE);
-        let file = match File::open(&path) {
+        let file = match regular_file::open(&path) {
             Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
             file => file.map_err(ReadError::io("read", &path))?,
         };

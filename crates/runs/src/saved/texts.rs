@@ -1,15 +1,14 @@
 //! Reads the texts of a few queries of a run.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 
 use ergometer_columnar::read_stream;
 
 use super::columns::Column;
 use super::run::{Run, model_in};
-use crate::ReadError;
 use crate::column_names as names;
 use crate::folder::record_files;
+use crate::{ReadError, regular_file};
 
 /// The texts of one query, cut to a length.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -31,7 +30,7 @@ impl Texts {
         let mut texts = BTreeMap::new();
         let mut first = 0;
         for path in record_files(&run.folder)? {
-            let file = File::open(&path).map_err(ReadError::io("read", &path))?;
+            let file = regular_file::open(&path).map_err(ReadError::io("read", &path))?;
             let damaged = ReadError::of_file(&path);
             let reader = read_stream(file, None).map_err(&damaged)?;
             let model = model_in(reader.schema(), &run.summary.model).unwrap_or_default();

@@ -12,7 +12,6 @@ mod server;
 mod warning;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use ergometer_clients::{FailureKind, Locality, ModelFacts};
@@ -32,7 +31,7 @@ use crate::config::SavedConfig;
 use crate::record::GpuColumn;
 use crate::sender::Closing;
 use crate::store::{StoreError, remove_file, write_json};
-use crate::{ReadError, folder};
+use crate::{ReadError, folder, regular_file};
 
 /// The name of the file.
 pub const SUMMARY_FILE: &str = "summary.json";
@@ -277,7 +276,7 @@ fn yes() -> bool {
 
 /// Reads a JSON object whose `format_version` is at most `known`.
 pub(crate) fn read_versioned(path: &Path, known: u32) -> Result<Value, ReadError> {
-    let text = fs::read(path).map_err(ReadError::io("read", path))?;
+    let text = regular_file::read(path).map_err(ReadError::io("read", path))?;
     let value: Value = serde_json::from_slice(&text).map_err(ReadError::damaged(path))?;
     let Some(object) = value.as_object() else {
         return Err(ReadError::Damaged { path: path.to_path_buf(), what: String::from("it is not a JSON object") });
