@@ -71,7 +71,7 @@ impl Diagnostic for JournalError {
             }
             Self::Version { .. } => Some(hint!("upgrade Ergometer")),
             Self::InUse { .. } => Some(hint!("wait for it to end, or stop it")),
-            Self::Encoding { .. } => Some(hint!("this is a defect of ergo; please report it")),
+            Self::Encoding { .. } => Some(hint!("this is a bug in ergo; please report it")),
             Self::Io { .. } | Self::Damaged { .. } => None,
         }
     }

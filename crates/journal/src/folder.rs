@@ -56,7 +56,7 @@ impl JournalFolder {
     /// Reads the manifest of the run.
     pub fn manifest(&self) -> Result<Manifest, JournalError> {
         if !self.run.exists() {
-            let cause = std::io::Error::new(std::io::ErrorKind::NotFound, "there is nothing at this path");
+            let cause = std::io::Error::new(std::io::ErrorKind::NotFound, "no such file or folder");
             return Err(JournalError::Io { action: "read", path: self.run.clone(), cause });
         }
         if !self.exists() {

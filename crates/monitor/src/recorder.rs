@@ -73,7 +73,7 @@ pub enum RecordError {
         source: io::Error,
     },
     /// Every numbered name beside this file is taken.
-    #[error("no free file name beside {}", .0.display())]
+    #[error("every numbered name for {} is already taken", .0.display())]
     NoFreeName(PathBuf),
     /// Readings could not be written.
     #[error(transparent)]

@@ -23,7 +23,7 @@ pub(crate) fn check(folder: &Path) -> Result<(), ReadError> {
     }
     let path = folder.to_path_buf();
     let why = match fs::metadata(folder) {
-        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => "there is nothing at this path",
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => "no such file or folder",
         Err(cause) => return Err(ReadError::Io { doing: "read", path, cause }),
         Ok(metadata) if !metadata.is_dir() => "it is a file",
         Ok(_) if folder.join(JOURNAL_FOLDER).is_dir() => return Err(ReadError::NotClosed { path }),

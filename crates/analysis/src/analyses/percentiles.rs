@@ -142,8 +142,8 @@ fn table(run: &Run, rows: &[Row]) -> Table {
     }
     table.notes.push(String::from("in parentheses: 95 % interval of the median; p99 needs at least 100 values"));
     table.notes.push(String::from(
-        "gross W attributed to query: its energy / its duration; GPU W during query: mean power of the GPU while it ran, \
-         including other queries",
+        "gross W attributed to query: its energy / its duration; GPU W during query: mean power of the GPU while the \
+         query ran, including the power of other queries",
     ));
     table.notes.push(String::from(
         "schedule lag: how late the client sent a request; (all): over all queries, including failed ones",

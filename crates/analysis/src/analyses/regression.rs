@@ -242,7 +242,7 @@ fn warnings(run: &Run, zeros: &[ZeroWarning]) -> Vec<Message> {
     let failed = run.queries.len() - run.completed().count();
     if failed > 0 {
         warnings.push(Message::new(format!(
-            "{failed} of {} queries failed; a fit includes a failed query if both values that it relates are known",
+            "{failed} of {} queries failed; a failed query is included in a fit if both of its values are known",
             run.queries.len()
         )));
     }

@@ -60,7 +60,7 @@ impl<'a> Pair<'a> {
             return notes;
         }
         if let Some(common) = self.paired().filter(|_| self.is_part()) {
-            notes.push(format!("changes are computed from the {common} queries that both runs have; values and rates are of the whole runs"));
+            notes.push(format!("the change column uses only the {common} queries that both runs have; the value columns, and changes of rates, use the whole runs"));
         }
         notes.push(String::from(
             "intervals reflect the variation inside each run, not from run to run (temperature, other load); to include that, repeat the runs and join them with +",
@@ -123,8 +123,8 @@ impl<'a> Pair<'a> {
             _ if found.is_same && self.samples.is_none() => Some(String::from("all runs have the same value")),
             _ if found.is_same => Some(String::from("no query differs between the two runs")),
             Ok(_) if is_equal_share && row.verdict == Verdict::CannotTell => Some(String::from(
-                "no difference found, but too few queries to rule one out; the verdict `same` needs the same \
-                 queries in both runs, each with the same result",
+                "no difference found, but too few queries to rule out a difference; the verdict `same` needs \
+                 identical queries in both runs, each with an identical result",
             )),
             Err(_) if matches!(formula(metric), Formula::Whole) && self.samples.is_some() => Some(String::from(
                 "a run stores a single value of this metric, so there is no interval; repeat the runs and join them with +",

@@ -84,9 +84,9 @@ fn rule(power: &PhasePower) -> Vec<String> {
     }
     let mut notes = vec![format!(
         "Mean power in intervals of {width}, stacked. The total is measured. Power above idle is split into \
-         prefill and decode in proportion to the energy that the cost model predicts for each interval: a prompt counts \
-         at the arrival of the first output token, every later token at its own arrival. A decode step is shared \
-         equally by the requests that were decoding. The energy of the first tokens after a pause is spread over the \
+         prefill and decode in proportion to the energy that the cost model predicts for each interval: the \
+         energy of a prompt is placed at the arrival of its first output token, that of each later token at its own \
+         arrival. A decode step is shared equally by the requests that were decoding. The energy of the first tokens after a pause is spread over the \
          pause."
     )];
     if power.bins.iter().flatten().any(|layers| layers.undivided > 0.0) {

@@ -116,7 +116,7 @@ pub(super) fn figures(run: &Run) -> Vec<Figure> {
     add("energy per output token", with_interval(per_token, &joules), &format!("gross, {source}"));
     let intelligence = summary.intelligence.as_ref();
     let per_joule = intelligence.map(|found| found.per_joule_with_meter.unwrap_or(found.per_joule));
-    add("correct answers per joule", with_interval(per_joule, &significant), "correct answers per gross joule");
+    add("correct answers per joule", with_interval(per_joule, &significant), "correct answers / all energy of the run");
     let per_watt = intelligence.and_then(|found| found.per_watt_with_meter.or(found.per_watt));
     add("accuracy per watt", with_interval(per_watt, &significant), "accuracy / mean power");
     let latency = &summary.latency;

@@ -141,7 +141,7 @@ fn the_file_has_the_format_of_intelligence_per_watt() {
     }
     assert!(findings.warnings.is_empty(), "{:?}", findings.warnings);
     let failing = analyse("regression", &Run::open(&fixture("mock_limits")).unwrap());
-    let failed = "3 of 120 queries failed; a fit includes a failed query if both values that it relates are known";
+    let failed = "3 of 120 queries failed; a failed query is included in a fit if both of its values are known";
     assert!(failing.warnings.contains(&Message::from(failed)), "{:?}", failing.warnings);
 }
 

@@ -173,7 +173,7 @@ fn equal_shares_are_the_same_only_if_no_query_differs() {
     assert_eq!(failed(summary()), (Verdict::Same, String::from("no query differs between the two runs")));
     let (verdict, reason) = failed(json!({"dataset_fingerprint": "another"}));
     assert_eq!(verdict, Verdict::CannotTell);
-    assert!(reason.contains("each with the same result"), "{reason}");
+    assert!(reason.contains("each with an identical result"), "{reason}");
 }
 
 #[test]

@@ -19,8 +19,7 @@ pub(crate) struct AnalyzeArguments {
     /// Only this analysis (`ergo list analyses`). Repeatable, or separated by commas [default: all].
     #[arg(long, value_name = "ID", value_delimiter = ',', hide_possible_values = true, value_parser = analysis_ids())]
     pub(crate) analysis: Vec<String>,
-    /// Leave regressions that could not be fitted out of the table. The name is that of the same option of
-    /// intelligence-per-watt.
+    /// Omit regressions without a fit from the table (the option has the same name in intelligence-per-watt).
     #[arg(long)]
     pub(crate) skip_zeroes: bool,
     /// Latency limits for goodput, instead of those of the run, as in `ttft=200ms,tpot=50ms,e2e=5s`. Further limits:

@@ -72,7 +72,7 @@ pub(crate) enum Command {
     Profile(Box<ProfileArguments>),
     /// Write the result files of a run from its journal, for example after it was killed.
     Finalize(FinalizeArguments),
-    /// Estimate the energy of each request again, with one cost model (energy per token and per step) fitted to several
+    /// Re-estimate the energy of each request with one cost model (energy per token and per step) fitted to several
     /// runs of a server.
     Attribute(AttributeArguments),
     /// Analyze saved runs: energy per token, latency distributions, prefill and decode.

@@ -170,7 +170,7 @@ pub(crate) struct EnergyArguments {
     pub(crate) idle: Duration,
     /// Before a run with --concurrency 8 or more, or with --rate or --replay, send calibration requests for this long:
     /// first one at a time, then four at a time, half of the time each. They are not part of the results; they make the
-    /// energy per request more accurate. A calibration less than 24 hours old is used again. `off` disables it.
+    /// energy per request more accurate. A calibration less than 24 hours old is reused. `off` disables it.
     #[arg(long, value_name = "TIME|off", default_value = "6s", value_parser = parse_duration_or_off)]
     pub(crate) calibrate: Duration,
     /// Log of the server's engine steps during the run, to attribute energy to requests: the log of vLLM with

@@ -20,7 +20,7 @@ Times of a row:
 
 /// Defines the times of modules and executions.
 const WORK_TIMES: &str = "\
-Times (of a module: /execution is the mean over its executions, ± half of its 95 % interval):
+Times (columns per execution: mean over the executions of a module, ± half of the 95 % interval):
   busy   time during which at least one of its events ran
   span   time from the first start to the last end of its events
   self   sum of the durations of its events, each without the time of the events nested in it
@@ -33,8 +33,8 @@ Times of a step:
   window start  start of the step itself
   window        time from the start to the end of the step itself
   work start    start of the first of its events
-  work span     time from the first start to the last end of its events, some of which may run after the
-                window; sort key: span
+  work span     time from the first start to the last end of its events, also after the window; sort
+                key: span
   busy          time during which at least one of its events ran
   self          sum of the durations of its events, each without the time of the events nested in it
   share         its self time as a share of the self time of the device

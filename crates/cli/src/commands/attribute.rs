@@ -105,7 +105,7 @@ fn warnings(run: &ClosedRun, is_one_of_several: bool) -> Vec<Message> {
 fn as_table(rows: &[Row], screen: Screen) -> String {
     let numbers = [Align::Right; 4];
     let mut table = Table::new([&[Align::Left, Align::Left], &numbers[..]].concat());
-    table.head(["run", "method", "net", "prefill", "decode", "if run alone"]);
+    table.head(["run", "method", "net", "prefill", "decode", "if one at a time"]);
     for Row { run, attribution } in rows {
         let joules = |value: fn(&AttributionSummary) -> Option<f64>| {
             or_dash(attribution.and_then(value).map(|value| format!("{} J", digits(value))))
@@ -119,7 +119,8 @@ fn as_table(rows: &[Row], screen: Screen) -> String {
             (Tone::Faint, joules(|found| found.alone)),
         ]);
     }
-    let note = "net: energy above idle power; if run alone: sum of the net energy that each request would use as the only request on the server";
+    let note = "net: energy above idle power; if one at a time: net energy if each request had been the only one on the \
+                server, summed over requests";
     format!("{}{}\n", table.render(screen), screen.paint(Tone::Faint, &format!("  {note}")))
 }
 

@@ -49,7 +49,7 @@ fn failed_queries_are_a_warning() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let warnings = [
         "percentiles, energy_per_token, phases: 3 failed queries are left out",
-        "regression: 3 of 120 queries failed; a fit includes a failed query if both values that it relates are known",
+        "regression: 3 of 120 queries failed; a failed query is included in a fit if both of its values are known",
     ];
     assert!(warnings.iter().all(|warning| stderr(&output).contains(warning)), "{}", stderr(&output));
 }
@@ -172,7 +172,7 @@ fn a_folder_that_is_not_a_run_is_reported() {
         1,
         &["is not a run: summary.json is missing", "hint: pass a folder that `ergo profile` wrote"],
     );
-    assert_fails(&["analyze", "/nowhere"], 1, &["there is nothing at this path"]);
+    assert_fails(&["analyze", "/nowhere"], 1, &["no such file or folder"]);
     std::fs::create_dir(folder.path().join("journal")).unwrap();
     assert_fails(&["analyze", path], 1, &["the run was not finalized", "hint: run `ergo finalize"]);
     std::fs::write(folder.path().join("summary.json"), "{}").unwrap();

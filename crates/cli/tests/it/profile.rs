@@ -137,8 +137,8 @@ fn unknown_names_are_reported_with_the_known_ones() {
     assert_fails(&["profile", "--param", "temperature=hot"], 2, &["temperature", "must be a number from 0 to 100"]);
     assert_fails(&["profile", "--device", "gpu:77"], 2, &["gpu:77", "ergo doctor"]);
     assert_fails(&["profile", "--resume", "/nowhere", "--model", "small"], 2, &["--resume", "--model"]);
-    assert_fails(&["profile", "--resume", "/nowhere"], 1, &["there is nothing at this path"]);
-    assert_fails(&["finalize", "/nowhere"], 1, &["there is nothing at this path"]);
+    assert_fails(&["profile", "--resume", "/nowhere"], 1, &["no such file or folder"]);
+    assert_fails(&["finalize", "/nowhere"], 1, &["no such file or folder"]);
     assert_fails(&["finalize", "/nowhere", "--format", "csv"], 2, &["invalid value 'csv'", "table, json"]);
     assert_fails(
         &["profile", "--think-time", "2s"],

@@ -57,7 +57,7 @@ pub enum RunError {
         cause: String,
     },
     /// The run folder already exists.
-    #[error("{} exists", path.display())]
+    #[error("{} already exists", path.display())]
     Exists {
         /// The folder.
         path: PathBuf,

@@ -76,7 +76,7 @@ fn start_timetable(conversations: &Arc<Conversations>, timetable: Timetable, sta
     });
     if let Err(error) = spawned {
         let control = &conversations.sender.control;
-        let message = Message::new(format!("cannot start the thread of the schedule: {error}"));
+        let message = Message::new(format!("cannot start the scheduler thread: {error}"));
         control.fail(RunError::Internal(message.with_hint(hint!("check the limit on threads with `ulimit -u`"))));
     }
 }

@@ -80,7 +80,7 @@ async fn a_changed_configuration_is_refused() {
     }
     let nowhere = Rig::new();
     let error = nowhere.resume(Questions::new(5), ready(), blind()).await.unwrap_err();
-    assert!(error.to_string().ends_with("there is nothing at this path"), "{error}");
+    assert!(error.to_string().ends_with("no such file or folder"), "{error}");
     fs::create_dir(nowhere.folder()).unwrap();
     let error = nowhere.resume(Questions::new(5), ready(), blind()).await.unwrap_err();
     assert!(matches!(error, RunError::Journal(JournalError::NoJournal { .. })), "{error}");

@@ -83,7 +83,7 @@ impl fmt::Display for Notice {
             }
             Self::OutOfRange(count) => write!(
                 formatter,
-                "{} more than 53 days from the others and excluded from all times",
+                "{} more than 53 days before or after the others and left out of all times",
                 events(*count, "is", "are")
             ),
             Self::Aggregated(count) => write!(

@@ -285,7 +285,7 @@ fn a_line_with_a_damaged_time_does_not_shift_others() {
         assert_eq!(placed(&trace), [(String::from("one"), vec![1_000_000, 1_000_000])]);
         assert_eq!(
             trace.notices()[0].to_string(),
-            "1 event is more than 53 days from the others and excluded from all times"
+            "1 event is more than 53 days before or after the others and left out of all times"
         );
     }
 }

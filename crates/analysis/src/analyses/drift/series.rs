@@ -108,7 +108,7 @@ pub(super) fn from_queries(run: &Run, range: &SessionRange) -> Vec<Series> {
         ("ttft_s", "TTFT", "s", Query::ttft),
         ("tpot_s", "TPOT", "s", Query::tpot),
         ("e2e_s", "E2E latency", "s", Query::e2e),
-        ("j_per_output_token", "energy per output token", "J", Query::joules_per_output_token),
+        ("j_per_output_token", "energy per output token of a query", "J", Query::joules_per_output_token),
         ("input_tokens", "input tokens", "", |query| query.input_tokens.map(|tokens| tokens as f64)),
         ("output_tokens", "output tokens", "", |query| query.output_tokens.map(|tokens| tokens as f64)),
     ];

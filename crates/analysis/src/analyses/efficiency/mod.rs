@@ -224,8 +224,8 @@ fn figure_table(run: &Run, figures: &[Figure], source: EnergySource) -> Table {
         table.rows.push(vec![Cell::text(figure.head), value, Cell::text(figure.unit)]);
     }
     table.notes.push(String::from(
-        "In parentheses: 95 % intervals. Figures per joule, per watt and per output token: by bootstrap over queries. \
-         Figures per query: from the error of the energy values.",
+        "In parentheses: 95 % intervals. Those of values per joule, per watt and per output token are a bootstrap over \
+         queries; those of values per query come from the error of the energy values.",
     ));
     let failed = run.queries.iter().filter(|query| !query.is_completed() && query.energy.is_some()).count();
     if failed > 0 {

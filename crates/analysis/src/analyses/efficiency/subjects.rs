@@ -106,8 +106,11 @@ pub(super) fn subject_table(subjects: &[Subject], source: EnergySource) -> Table
         );
         table.rows.push(row);
     }
-    table.notes.push(String::from(
-        "Energy used while no request was in flight is left out, so the mean over subjects is not the value of the run.",
-    ));
+    if subjects.iter().any(|subject| subject.graded > 0) {
+        table.notes.push(String::from(
+            "Correct answers per joule leave out the energy used while no request was in flight. The value of the whole \
+             run includes it, so it is lower.",
+        ));
+    }
     table
 }

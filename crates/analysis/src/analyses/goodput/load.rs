@@ -117,9 +117,10 @@ pub(super) fn fill(run: &Run, findings: &mut Findings) {
     add(MEAN_POWER.label, "energy/mean_power_w", MEAN_POWER.unit.name(), power);
     if has_steady {
         table.notes.push(String::from(
-            "Column steady state: completed counts the requests that ended in the steady state. Requests per second \
-             counts each request by the share of its time that lies in the steady state, so it is not completed / \
-             duration. Tokens are those that arrived in it. Latencies and goodput cover the requests sent in it.",
+            "Column steady state: completed counts the requests that ended in the steady state. A request \
+             that lies partly in the steady state counts as that part of a request, so requests per second is not \
+             completed / duration. Only tokens that arrived in the steady state count. Latencies and goodput cover the \
+             requests sent in it.",
         ));
     }
     if per_token.iter().all(Option::is_some) {
@@ -177,7 +178,7 @@ mod tests {
         );
         assert_eq!((found.warnings.len(), &found.summary["client_limited"]), (0, &json!(false)));
         let [note] = &found.tables[0].notes[..] else { panic!("{:?}", found.tables[0].notes) };
-        assert!(note.contains("it is not completed / duration"), "{note}");
+        assert!(note.contains("is not completed / duration"), "{note}");
     }
 
     #[test]

@@ -229,7 +229,10 @@ fn energy_rows(
             "correct answers per joule",
             format!("{} correct/J", significant(joule.value)),
             range(joule),
-            intelligence.energy.map_or_else(String::new, |energy| energy.to_string()),
+            format!(
+                "correct answers / all energy of the run{}",
+                intelligence.energy.map_or_else(String::new, |energy| format!(", {energy}"))
+            ),
         );
         if let Some(watt) = intelligence.per_watt_with_meter {
             row(

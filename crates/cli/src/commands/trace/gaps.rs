@@ -28,7 +28,7 @@ const COLUMNS: [Column; 11] = [
     DEVICE[3],
     Column::figure("start_ps", "start").rank(1),
     Column::figure("duration_ps", "duration"),
-    Column::figure("share", "of idle"),
+    Column::figure("share", "idle share"),
     Column::name("before", HEADS[0]),
     Column::data("before_module"),
     Column::name("after", HEADS[1]),

@@ -117,7 +117,8 @@ fn notes(trace: &Trace, found: &Steps, screen: Screen) -> Vec<String> {
             let message = Message::new(format!("{share} of the events on {label} are outside every step"));
             screen.warning(&message.with_hint(hint!(
                 command("trace executions"),
-                " lists all work; to assign it to a step, launch it and wait for its result inside the step annotation"
+                " lists every execution; an event belongs to a step if the program launches it, and waits for its result, \
+                 inside the step annotation"
             )));
         }
     }
