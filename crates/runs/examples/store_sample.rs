@@ -80,7 +80,7 @@ fn exchange(index: u64, session: u32) -> Exchange {
         transcript.usage = Some(Usage { input: 120 + index % 7, output: 33, cached: None, source: TokenSource::Model });
         transcript.finish = Some("stop".to_owned());
     }
-    let cause = || "no answer within 60 s".to_owned();
+    let cause = || "no response within 60 s".to_owned();
     Exchange {
         request: index,
         session,

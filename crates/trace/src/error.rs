@@ -86,7 +86,7 @@ impl Diagnostic for TraceError {
             }
             Self::Json { .. } => Some(hint!("pass HOST.xplane.pb, which JAX writes to the same folder")),
             Self::TooManyEvents { .. } | Self::NoMemory { .. } => Some(hint!("record a shorter trace")),
-            Self::TableTooLarge { .. } => Some(hint!("check that this is a trace, and record a shorter one")),
+            Self::TableTooLarge { .. } => Some(hint!("check that this is a trace; if it is, record a shorter one")),
             Self::TooManyParts { .. } => None,
         }
     }

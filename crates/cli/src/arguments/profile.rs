@@ -215,7 +215,7 @@ pub(crate) struct ResumeArguments {
 /// The options that may be combined with --resume: secrets and addresses, which a run folder does not store in full.
 const COMBINED_WITH_RESUME: [&str; 6] = ["header", "base_url", "client_param", "judge", "server_metrics", "sensor"];
 
-/// The options that a resumed run takes from its folder, so that they conflict with --resume.
+/// The options that a resumed run takes from its folder, and that therefore conflict with --resume.
 fn settings_of_a_run() -> Vec<clap::Id> {
     let mut command = clap::Command::new("profile");
     command = DatasetArguments::augment_args(command);

@@ -12,7 +12,7 @@
 //! let spec = MeasureSpec { repeats: 2, idle: Duration::ZERO, ..MeasureSpec::new(["true"]) };
 //! let report = measure(&spec, sensors, None, &mut ())?.report();
 //! for device in &report.devices {
-//!     println!("{} {:.1} J", device.device, device.figures.gross_j.mean);
+//!     println!("{} {:.1} J", device.device, device.figures.gross_j.value);
 //! }
 //! assert_eq!((report.runs.len(), report.failed_exit_code()), (2, None));
 //! # Ok::<(), ergometer::measure::MeasureError>(())

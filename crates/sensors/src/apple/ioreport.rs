@@ -4,7 +4,7 @@
 //! in macmon, zeus-apple-silicon and all-smi. The library is loaded at run time, so a missing function is an error and
 //! not a crash. Core Foundation objects are held by `objc2-core-foundation` (which sysinfo also uses): each is released
 //! once, when it is dropped, and its type is checked before it is used as an array or a dictionary.
-#![expect(unsafe_code, reason = "a system library without a Rust binding that gives counters")]
+#![expect(unsafe_code, reason = "a system library that gives counters and has no Rust binding")]
 
 use std::ffi::c_void;
 use std::io;

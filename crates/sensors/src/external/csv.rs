@@ -150,7 +150,7 @@ impl Csv {
             if self.skipped.clock_differs == 1 {
                 let side = if ahead > Seconds::ZERO { "ahead of" } else { "behind" };
                 let text = format!("the time of a row is {:.0} s {side} this machine's clock", ahead.abs().get());
-                let hint = "times are read as UTC: write the offset (+01:00), set the meter's clock, or use time=none";
+                let hint = "times without an offset are read as UTC: write the offset (+01:00), correct the meter's clock, or use time=none";
                 let message = with_hint(text, hint);
                 update.notices.push((EventKind::ReadFailed, message));
             }

@@ -81,7 +81,7 @@ impl Diagnostic for SourceError {
                 Some(hint!("copy the file again, or pass ", flag("lenient"), " to read the part that was unpacked"))
             }
             Self::Damaged { .. } => Some(hint!("copy the file again: no part of it could be unpacked")),
-            Self::TooLarge { .. } => Some(hint!("check that this is a trace, or record a shorter one")),
+            Self::TooLarge { .. } => Some(hint!("check that this is a trace; if it is, record a shorter one")),
             Self::WindowTooLarge { .. } => {
                 Some(hint!("uncompress it first, or compress it with a smaller window (for zstd, without `--long`)"))
             }

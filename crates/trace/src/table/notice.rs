@@ -88,8 +88,12 @@ impl fmt::Display for Notice {
             ),
             Self::Aggregated(count) => write!(
                 formatter,
-                "{} several events without start times: included in totals, but not in busy time",
-                events(*count, "aggregates", "aggregate")
+                "{}: included in totals, but not in busy time",
+                events(
+                    *count,
+                    "stands for several events and has no start time",
+                    "each stand for several events and have no start time"
+                )
             ),
             Self::Undescribed(count) => write!(formatter, "{} no name in the trace", events(*count, "has", "have")),
             Self::NoEpoch { file } => write!(

@@ -98,7 +98,7 @@ fn the_error_has_the_limit_and_a_hint() {
     assert_eq!(
         error,
         "the trace needs at least 8192 bytes of memory, more than the limit of 2000 bytes. \
-         hint: check that this is a trace, and record a shorter one"
+         hint: check that this is a trace; if it is, record a shorter one"
     );
 }
 
