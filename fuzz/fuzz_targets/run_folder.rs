@@ -21,6 +21,7 @@ use ergometer_analysis::report::report;
 use ergometer_charts::{Theme, svg};
 use ergometer_fuzz::{Scratch, files};
 use ergometer_runs::config::Slo;
+use ergometer_runs::cost_model::RequestShape;
 use ergometer_runs::saved::{Attempt, Run, Saved, Telemetry, Texts};
 use ergometer_runs::{ReadError, Summary};
 use libfuzzer_sys::fuzz_target;
@@ -169,7 +170,13 @@ fn analyze(folder: &Path, place: usize, option: Choice) -> Result<(), AnalysisEr
         }
     };
     let limits = Slo { ttft_s: Some(0.02), tpot_s: Some(0.002), itl_s: Some(0.002), ..Slo::default() };
-    let options = Options { limits: option.has(0).then_some(limits), skip_zeroes: option.has(1), seed: 1 };
+    let shape = RequestShape { input: 700.0, output: 90.0, concurrency: 32.0 };
+    let options = Options {
+        limits: option.has(0).then_some(limits),
+        skip_zeroes: option.has(1),
+        seed: 1,
+        predict: option.has(0).then_some(shape).into_iter().collect(),
+    };
     let analysis = analyses::ALL[place];
     let findings = analysis.run(&run, &options)?;
     let text = serde_json::to_string(&findings.artifact(analysis.id())).expect("findings are JSON");

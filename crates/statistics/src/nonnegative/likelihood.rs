@@ -73,7 +73,9 @@ impl Likelihood {
     #[must_use]
     pub fn range(&self, amounts: &[f64]) -> (f64, f64) {
         let amounts: Vec<f64> = (0..self.best.len()).map(|term| amounts.get(term).copied().unwrap_or(0.0)).collect();
-        (self.extreme(&amounts, -1.0), self.extreme(&amounts, 1.0))
+        let (low, high) = (self.extreme(&amounts, -1.0), self.extreme(&amounts, 1.0));
+        // Only the numbers of a damaged file are the other way round.
+        (low.min(high), high.max(low))
     }
 
     /// The extreme sum in the direction of the sign. The coefficients that minimize the squared error less a multiple of
@@ -127,6 +129,8 @@ impl Likelihood {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -138,6 +142,21 @@ mod tests {
         assert!((low - 15.0).abs() < 1e-6 && (high - 25.0).abs() < 1e-6, "{low} to {high}");
         let error = read(r#"{"products": [4.0, 1.0], "targets": [8.0], "best": [2.0], "slack": 1.0}"#).unwrap_err();
         assert!(error.contains("1 coefficients do not match 2 products and 1 targets"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_numbers_of_a_file_have_a_range(
+            products in prop::collection::vec(any::<f64>(), 4),
+            targets in prop::collection::vec(any::<f64>(), 2),
+            best in prop::collection::vec(any::<f64>(), 2),
+            slack in any::<f64>(),
+            amounts in prop::collection::vec(any::<f64>(), 2),
+        ) {
+            let likelihood = Likelihood { products, targets, best, slack };
+            let (low, high) = likelihood.range(&amounts);
+            prop_assert!(low <= high || low.is_nan() || high.is_nan());
+        }
     }
 
     #[test]
