@@ -95,7 +95,7 @@ pub(super) fn table(predictions: &[Prediction]) -> Table {
         ]);
     }
     table.notes.push(String::from(
-        "Energy above idle power of one request while others of the same size are in flight, with all input tokens \
+        "Energy of one request, above idle power, while others of the same size are in flight and all input tokens are \
          computed (none cached). The first output token is part of prefill. In parentheses: 95 % intervals.",
     ));
     table

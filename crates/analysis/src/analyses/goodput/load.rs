@@ -117,8 +117,8 @@ pub(super) fn fill(run: &Run, findings: &mut Findings) {
     add(MEAN_POWER.label, "energy/mean_power_w", MEAN_POWER.unit.name(), power);
     if has_steady {
         table.notes.push(String::from(
-            "Column steady state: completed counts the requests that ended in the steady state. A request \
-             that lies partly in the steady state counts as that part of a request, so requests per second is not \
+            "In the column `steady state`, `completed` is the number of requests that ended in the steady state. For \
+             `requests per second`, a request that was only partly inside counts as a fraction, so the value is not \
              completed / duration. Only tokens that arrived in the steady state count. Latencies and goodput cover the \
              requests sent in it.",
         ));

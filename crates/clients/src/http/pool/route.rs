@@ -73,9 +73,11 @@ impl Route {
             let name = ServerName::try_from(bare(host)).map(|name| name.to_owned());
             name.map(|name| (TlsConnector::from(Arc::new(config)), name))
         });
-        let tls_to_server = encrypted
-            .transpose()
-            .map_err(|error| HttpError::Tls(format!("{} is not a certificate name: {error}", base.host()).into()))?;
+        let tls_to_server = encrypted.transpose().map_err(|error| {
+            HttpError::Tls(
+                format!("the host {} is not a valid name for a TLS certificate: {error}", base.host()).into(),
+            )
+        })?;
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         connector.set_nodelay(true);
